@@ -82,6 +82,10 @@ func isUndecided(err error) bool {
 		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest && !isByWebhook(err)
 }
 
+// IsUndecided reports whether a response to a dry run says nothing about the write itself, because the API server, or a webhook that it
+// calls, is unavailable or cannot decide on a dry run. Only another attempt can show the result.
+func IsUndecided(err error) bool { return err != nil && !isUnreadable(err) && isUndecided(err) }
+
 // isRefusal reports whether the API server refuses the object or the permission to write it, as opposed to a request
 // with an invalid token or an outdated resource version.
 func isRefusal(err error) bool {

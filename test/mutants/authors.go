@@ -213,8 +213,8 @@ func authors() []Mutant {
 		},
 		{
 			Name: "subscriptions-bring-no-warning", Rule: 5, File: "pkg/controller/subscription/reconciler.go",
-			Old:    "		if warning := newEscalation(&sub.Status, &after.Status); warning != \"\" {",
-			New:    "		if warning := newEscalation(&sub.Status, &after.Status); warning == \"?\" {",
+			Old:    "	if warning := newEscalation(&sub.Status, &after.Status); warning != \"\" {",
+			New:    "	if warning := newEscalation(&sub.Status, &after.Status); warning == \"?\" {",
 			Killer: unit("pkg/controller/subscription", "TestAnnouncesEscalationInAnEvent"),
 		},
 		{

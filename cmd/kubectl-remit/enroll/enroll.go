@@ -1,6 +1,7 @@
 package enroll
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,21 +37,18 @@ func dryRun(result string) func(int) string {
 	return func(int) string { return result + " (dry run)" }
 }
 
-// each reads the current state of all objects, then changes them one after another and prints the results.
+// each reads the current state of all objects, then changes them one after another and prints the results, including those that precede
+// a failure.
 func (o *Options) each(ctx context.Context, c client.Client, objs []client.Object, act func(ensure.Change, context.Context, client.Client) (string, error)) error {
 	changes, err := ensure.Gather(ctx, c, "enroll", objs)
 	if err != nil {
 		return err
 	}
-	done := make([]string, 0, len(changes))
-	for _, x := range changes {
-		verb, err := act(x, ctx, c)
-		if err != nil {
-			return err
-		}
-		done = append(done, verb)
+	done, err := ensure.Each(ctx, c, changes, act)
+	if len(done) == 0 {
+		return err
 	}
-	return o.print(objs, func(i int) string { return done[i] })
+	return cmp.Or(err, o.print(objs[:len(done)], func(i int) string { return done[i] }))
 }
 
 // exists returns an error if the ServiceAccount does not exist, so that a mistyped name is not enrolled. It only

@@ -177,6 +177,24 @@ func TestCompletesAPartialEnrollment(t *testing.T) {
 	require.Contains(t, binding.Labels, "theirs")
 }
 
+// Regression test: the output did not contain the Role that was created before the binding was refused.
+func TestPrintsWhatWasDoneBeforeAFailure(t *testing.T) {
+	s := newSite(t)
+	const bob = "bob"
+	s.create(&rbacv1.Role{ObjectMeta: s.meta("half"), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, Verbs: []string{"get", "create", "delete", "escalate"}},
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
+	}})
+	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("half"), Subjects: []rbacv1.Subject{user(bob)}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "half"}})
+	s.may(bob, "create", "roles", "")
+	out, err := s.run(NewCommand(), bob, s.namespace+"/installer")
+	require.Contains(t, out, enrollment+" created\n")
+	require.ErrorContains(t, err, "Done before: role.rbac.authorization.k8s.io/"+enrollment+" created. Not tried: ")
+	require.Equal(t, cli.CodeError, cli.ExitCode(err))
+	require.NoError(t, s.get(enrollment, &rbacv1.Role{}))
+}
+
 func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	s := newSite(t)
 	objs := scoped.Enrollment(client.ObjectKey{Namespace: s.namespace, Name: "installer"}, names.DefaultNamespace)

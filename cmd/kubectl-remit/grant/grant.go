@@ -2,6 +2,7 @@ package grant
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (o *Options) run(ctx context.Context, check checker) error {
 		return err
 	}
 	if o.Format != cli.Text {
-		return o.Format.EncodeObjects(o.Out, printed.Objects)
+		return cmp.Or(o.Format.EncodeObjects(o.Out, printed.Objects), printed.Refused)
 	}
 	if len(printed.Objects) == 0 {
 		return printed.Err
@@ -54,7 +55,7 @@ func (o *Options) run(ctx context.Context, check checker) error {
 	if !isSame(printed, now) {
 		return errors.New("what is missing has changed since it was printed; nothing was written. Run the command again to see it")
 	}
-	return o.create(ctx, now.Objects)
+	return cmp.Or(o.create(ctx, now.Objects), now.Refused)
 }
 
 // checkConfirmed returns an error if a user must decide whether the content and the target namespaces are the wanted ones, and --yes
@@ -129,17 +130,14 @@ func (o *Options) create(ctx context.Context, objs []client.Object) error {
 	if err != nil {
 		return err
 	}
-	for _, x := range changes {
-		done, err := x.Make(ctx, c)
-		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w\nTo grant permissions, you must have them, or have the verbs escalate and bind on the roles", err)
-		}
-		if err != nil {
-			return err
-		}
-		message.Fprintln(o.Out, ensure.Resource(x.Want), done)
+	done, err := ensure.Each(ctx, c, changes, ensure.Change.Make)
+	for i, result := range done {
+		message.Fprintln(o.Out, ensure.Resource(changes[i].Want), result)
 	}
-	return nil
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w\nTo grant permissions, you must have them, or have the verbs escalate and bind on the roles", err)
+	}
+	return err
 }
 
 // checkUnbound returns an error if a subject other than the wanted one is bound to a role that does not exist yet, because this

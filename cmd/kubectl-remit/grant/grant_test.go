@@ -173,6 +173,20 @@ func TestGrantsNothingWithoutMissingPermissions(t *testing.T) {
 	require.NotContains(t, s.notes.String(), "Create")
 }
 
+// Regression test: the exit status was 0 although the install was still refused.
+func TestObjectsThatAreStillRefusedAreAnError(t *testing.T) {
+	s := newSite(t, "")
+	s.Yes = true
+	m := s.missing("get")
+	m.Refused = &cli.ExitError{Code: cli.CodeMissing, Err: errors.New("Deployment is refused")}
+	err := s.grant(m)
+	require.ErrorIs(t, err, m.Refused)
+	require.Equal(t, cli.CodeMissing, cli.ExitCode(err))
+	require.Equal(t, 2, s.count(m.Objects), "what is missing is granted")
+	s.Format = cli.YAML
+	require.ErrorIs(t, s.grant(m), m.Refused)
+}
+
 func mallory() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}
 }

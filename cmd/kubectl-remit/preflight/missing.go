@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/extension"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // Missing is what an object in the cluster is missing, for a command that grants it.
@@ -30,6 +31,9 @@ type Missing struct {
 	Elsewhere []string
 	// Err is the error that the command preflight returns: nil if nothing is missing and no object is refused.
 	Err error
+	// Refused is the error that remains when the Objects have been created: nil if no object is refused for a reason other than missing
+	// permissions.
+	Refused error
 }
 
 // MissingForPlan examines an InstallPlan, or the InstallPlan of a Subscription. It fails if something is missing for a plan that Remit
@@ -86,5 +90,22 @@ func (r *result) missing(basis string) *Missing {
 		Basis:    fmt.Sprintf("%s %s %s", basis, r.identity, r.identity.Account.UID),
 		Describe: func(out io.Writer) error { return r.print(io.Discard, out, cli.YAML) },
 		Err:      r.err(),
+		Refused:  r.refused(),
 	}
+}
+
+// maxRefused is the maximum length, in bytes, of the refusals in an error. Describe writes all of them.
+const maxRefused = 4096
+
+// refused returns an error that names the objects that are refused for a reason other than missing permissions.
+func (r *result) refused() error {
+	lines := make([]string, 0, len(r.report.Refused))
+	for _, f := range r.report.Refused {
+		lines = append(lines, f.Object+": "+f.Message)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return &cli.ExitError{Code: cli.CodeMissing, Err: fmt.Errorf("%s cannot be installed: the grant does not change that %d object(s) are refused: %s",
+		r.what, len(lines), status.Lines(lines, maxRefused))}
 }

@@ -66,3 +66,13 @@ func TestYAMLConsistsOnlyOfTheGrant(t *testing.T) {
 	require.NoError(t, r.print(cli.NewWriter(&out), io.Discard, formatReport))
 	require.Len(t, decodeAll(t, out.Bytes()), 1, "%s", out.String())
 }
+
+// What a grant does not change is an error of the command grant.
+func TestRefusedObjectsRemainWhenEverythingIsGranted(t *testing.T) {
+	r := &result{input: &input{what: "InstallPlan ns/p"}}
+	require.NoError(t, r.missing("").Refused)
+	r.report.Refused = []preflight.Refusal{{Object: "Deployment ns/d", Message: "exceeded quota"}}
+	err := r.missing("").Refused
+	require.ErrorContains(t, err, "InstallPlan ns/p cannot be installed: the grant does not change that 1 object(s) are refused: Deployment ns/d: exceeded quota")
+	require.Equal(t, cli.CodeMissing, cli.ExitCode(err))
+}

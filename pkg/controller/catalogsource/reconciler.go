@@ -106,6 +106,7 @@ type Refusals interface {
 // Reconciler publishes the content of CatalogSources and writes their status.
 type Reconciler struct {
 	Options
+	own         *status.Own
 	waker       *kit.Waker
 	directories *directories
 	connections *connections
@@ -138,6 +139,7 @@ func New(o Options) (*Reconciler, error) {
 	bound := newBudget(o.GlobalNamespace)
 	r := &Reconciler{
 		Options:     o,
+		own:         &status.Own{},
 		waker:       waker,
 		directories: newDirectories(o.Directories, o.Disk),
 		connections: newConnections(bound, waker.Wake),
@@ -185,7 +187,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(newObject()).
+		For(newObject(), builder.WithPredicates(r.own.DropTexts())).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
@@ -228,11 +230,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.record(ctx, cs, want, at); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.writeStatus(ctx, u, cs, want); err != nil {
+	isStale, err := r.writeStatus(ctx, u, cs, want)
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
-	}
-	if seen.retry != nil {
+	case seen.retry != nil:
 		return ctrl.Result{}, seen.retry
+	case isStale:
+		return ctrl.Result{RequeueAfter: status.CacheLag}, nil
 	}
 	again := seen.recheckAfter
 	if updated := connectsAfter(want); updated != nil {
@@ -244,6 +249,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // forget releases all that belongs to a CatalogSource, and withdraws its content with the given method of the Store.
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName, withdraw func(types.NamespacedName) bool) {
+	r.own.Forget(key)
 	r.directories.drop(key)
 	r.connections.drop(key)
 	r.configMaps.drop(key)
@@ -280,19 +286,19 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 }
 
-// writeStatus sends one patch if the status changed. A conflict means that the cached CatalogSource is outdated; the
-// pending watch event triggers another reconcile.
-func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, want *operatorsv1alpha1.CatalogSourceStatus) error {
+// writeStatus sends one patch if the status changed. isStale is true after a conflict, which means that the cached CatalogSource is
+// outdated. The pending watch event triggers no reconcile if the predicate drops it.
+func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, want *operatorsv1alpha1.CatalogSourceStatus) (isStale bool, err error) {
 	if equality.Semantic.DeepEqual(&cs.Status, want) {
-		return nil
+		return false, nil
 	}
 	after, err := withStatus(u, want)
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = status.Patch(ctx, r.Client, u, after)
+	err = r.own.Patch(ctx, r.Client, u, after)
 	if apierrors.IsConflict(err) {
-		return nil
+		return true, nil
 	}
-	return client.IgnoreNotFound(err)
+	return false, client.IgnoreNotFound(err)
 }

@@ -72,7 +72,7 @@ type Facts struct {
 	Unmet bool
 	// Refused is the error that writing the Deployments would return, predicted without sending a request.
 	Refused error
-	// Probe is the result of a dry run of Deployments that were refused before.
+	// Probe is the result of a dry run of Deployments that were refused before. It can be undecided (see isUndecided).
 	Probe error
 	// WasRefused is true if a check since the failure found that the Deployments would be refused. A dry run that is then
 	// accepted counts as a change.

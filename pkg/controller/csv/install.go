@@ -43,7 +43,7 @@ func (r *Reconciler) noteRefusal(s *scope) {
 	switch {
 	case s.csv.Status.Phase != phaseFailed || s.csv.Status.Reason != reasonNoRetry:
 		r.refusals.Delete(key)
-	case s.facts.Refused != nil || s.facts.CallRefused != nil || s.facts.Probe != nil:
+	case s.facts.Refused != nil || s.facts.CallRefused != nil || s.facts.Probe != nil && !isUndecided(s.facts.Probe):
 		r.refusals.Set(key, true)
 	}
 	s.facts.WasRefused = r.refusals.Get(key)

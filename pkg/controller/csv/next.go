@@ -115,6 +115,11 @@ func refusal(err error) bool {
 		apierrors.IsNotFound(err) || apply.IsCollision(err)
 }
 
+// isUndecided reports whether a dry run has no result: it was not refused, or by something that does not decide on dry runs.
+func isUndecided(err error) bool {
+	return err != nil && (!isReported(err) || preflight.IsUndecided(err))
+}
+
 // isReported reports whether an error from prepare is reported in the status while the reconcile continues. Users can
 // cause such errors in a single target namespace, which must not stop the operator in the other targets.
 func isReported(err error) bool {

@@ -52,6 +52,7 @@ var (
 	lacking   = apierrors.NewForbidden(schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "roles"}, "d", errors.New(`User "acct" cannot create resource "roles"`))
 	policy    = recorded.ByAPolicy("deployments", "d")
 	hook      = recorded.ByAWebhook()
+	noDryRun  = apierrors.NewBadRequest("admission webhook \"w.example.com\" does not support dry run")
 	denied    = &MissingPermissionsError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
 	delayed   = &apply.DelayedError{Why: "later"}
 )
@@ -182,6 +183,16 @@ func TestNextOutOfFailed(t *testing.T) {
 			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + hook.Error()}},
 		{"a call is still refused by a policy", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.CallRefused = policy }, after(time.Minute)),
 			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: time.Minute, Message: "install strategy failed: " + policy.Error()}},
+		{"the dry run has no result", given(phaseFailed, reasonNoRetry, probe(errors.New("connection refused"))),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 900 * time.Millisecond, Message: "before"}},
+		{"the dry run times out", given(phaseFailed, reasonNoRetry, probe(apierrors.NewTimeoutError("later", 1))),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 900 * time.Millisecond, Message: "before"}},
+		{"a webhook does not support dry runs, after a refused one", given(phaseFailed, reasonNoRetry, probe(noDryRun), func(f *Facts) { f.WasRefused = true }),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 900 * time.Millisecond, Message: "before"}},
+		{"a webhook does not support dry runs: only a write shows the result", given(phaseFailed, reasonNoRetry, probe(noDryRun), after(time.Second)),
+			to(phasePending, reasonClusterChange, "Cluster resources changed state")},
+		{"the dry run has no result, but the account lacks a permission", given(phaseFailed, reasonNoRetry, probe(noDryRun), func(f *Facts) { f.Refused = denied }),
+			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
 		{"allowed now", given(phaseFailed, reasonNoRetry), to(phasePending, reasonClusterChange, "Cluster resources changed state")},
 		{"failed just now", given(phaseFailed, reasonComponentFailed), Transition{Phase: phaseFailed, Reason: reasonComponentFailed, Message: "before",
 			After: 900 * time.Millisecond}},

@@ -176,12 +176,13 @@ func failedByExcess(f Facts) Transition {
 // failedByRefusal leaves phase Failed only after a dry run has shown that the Deployments would now be accepted. Errors
 // that the CSV's author must fix are never retried. Refusals are retried infrequently if no watch reports when their
 // cause is removed (a quota, a policy). If the write is refused although every dry run was accepted, retries are
-// delayed as for other failures.
+// delayed as for other failures. The same applies if a dry run has no result, because a webhook may never decide on dry runs.
 func failedByRefusal(f Facts) Transition {
-	if why := cmp.Or(f.Refused, f.CallRefused, f.Probe); why != nil {
+	undecided := f.Refused == nil && f.CallRefused == nil && isUndecided(f.Probe)
+	if why := cmp.Or(f.Refused, f.CallRefused, f.Probe); why != nil && !undecided {
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why)).requeueAfter(recheckAfter(f, why))
 	}
-	if left := backoff(f); left > 0 && !f.WasRefused && wasRetried(f) {
+	if left := backoff(f); left > 0 && (undecided || !f.WasRefused && wasRetried(f)) {
 		return stay(f).requeueAfter(left)
 	}
 	return to(phasePending, reasonClusterChange, messageClusterChange)

@@ -298,6 +298,12 @@ func TestInstallsThatFail(t *testing.T) {
 			refuses(quotaMessage, refusedWrite).with(late(time.Second)).with(func(o *effect) {
 				o.moves = "InstallComponentFailedNoRetry!"
 			})},
+		{"a dry run without a result is repeated", []change{limited(quota), settled, refusing("acct: try Deployment t1/demo", noDryRun)},
+			refuses(quotaMessage).with(late(time.Second)).with(func(o *effect) { o.moves = "" })},
+		{"and then the write is tried", []change{limited(quota), settled, limited(nil), refusing("acct: try Deployment t1/demo", noDryRun), passing(time.Second)},
+			installs(toInstall, deploys)},
+		{"with growing delays", []change{limited(quota), settled, passing(time.Minute), refusing("acct: try Deployment t1/demo", noDryRun), settled},
+			refuses(quotaMessage).with(late(time.Minute)).with(func(o *effect) { o.moves = "" })},
 		{"an API server that is down", []change{refusing(deploys, down)}, failed},
 		{"an API server that is down again", []change{refusing(deploys, down), settled, passing(time.Minute)},
 			failed.with(func(o *effect) {

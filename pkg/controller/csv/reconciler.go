@@ -129,7 +129,7 @@ func New(o Options) (*Reconciler, error) {
 }
 
 // Reconcile implements reconcile.Reconciler. It does not return conflicts: they mean that the cache is outdated, and
-// the pending event triggers another reconcile.
+// either the pending event or RequeueAfter triggers another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
 	r = &tracked
@@ -143,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if r.replaced.Has(csv) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: r.replaced.Delay(csv)}, nil
 	}
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.Clock.Now()}}
 	if r.isInert(csv) && csv.DeletionTimestamp == nil {
@@ -280,7 +280,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) (ctrl.Result, error) 
 	}
 	if err := r.replaced.Patch(ctx, r.Client, s.csv, after); err != nil {
 		if apierrors.IsConflict(err) {
-			return ctrl.Result{}, nil
+			return ctrl.Result{RequeueAfter: status.CacheLag}, nil
 		}
 		return ctrl.Result{}, err
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -44,15 +45,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	// Nothing reads the texts of these objects, and what changes them can change with each attempt (docs/adr/0024).
+	texts := builder.WithPredicates(status.DropTexts())
 	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(fairqueue.Options(workers, nil)).
-		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate())).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors)).
-		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
+		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate(), r.replaced.DropTexts())).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors), texts).
+		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed), texts).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
 		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged())).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), texts).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).

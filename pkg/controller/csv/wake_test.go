@@ -22,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/test/env/handlers"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
@@ -32,7 +33,7 @@ func TestTheWatchRecordsOrphaningDeletions(t *testing.T) {
 	orphaning := deleting.DeepCopy()
 	orphaning.Finalizers = []string{metav1.FinalizerOrphanDependents}
 	none := source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
-	w.r.secrets = &secretWatches{}
+	w.r.secrets, w.r.replaced = &secretWatches{}, &status.Replaced{}
 	added := handlers.Of(t, deleting, w.client.Scheme(), func(mgr ctrl.Manager) error { return w.r.SetupWithManager(t.Context(), mgr, none) })
 	for !w.r.orphaning.Includes(deleting) {
 		select {

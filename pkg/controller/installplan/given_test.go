@@ -30,6 +30,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -260,7 +261,7 @@ func checkRows(t *testing.T, rows []row) {
 			if got.after == minRetryDelay {
 				require.Equal(t, retryFactor*minRetryDelay, again.after, "the delays grow")
 			}
-			if got.failed == "" && got.after != cacheLag {
+			if got.failed == "" && got.after != status.CacheLag {
 				require.Empty(t, again.writes, "nothing has changed")
 			}
 			got.asks = len(w.Requests()) > 0

@@ -21,6 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/test/env/recorded"
 )
 
@@ -386,12 +387,12 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 			})},
 		{"a change of the account stops the plan", []change{beforeRequest(fourth, func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
 			failsMidway("++++??", `the account of namespace "ns" changed to ns/boss while the plan was executed`, upTo(4)...)},
-		{"the deletion of the plan stops its execution", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: cacheLag}},
+		{"the deletion of the plan stops its execution", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: status.CacheLag}},
 		{"a plan that is outdated in the cache is not executed", []change{beforeRequest("remit: get InstallPlan ns/install-#", func(w *world) {
 			w.Get(w.plan)
 			w.plan.Labels = map[string]string{names.LabelManaged: "x"}
 			w.Put(w.plan)
-		})}, effect{after: cacheLag, asks: true}},
+		})}, effect{after: status.CacheLag, asks: true}},
 		{"a binding that another client creates in the meantime is not changed", []change{beforeRequest(lastStep, bindingOfOthers)},
 			failsMidway("+++++?", `apply RoleBinding ns/demo.v1.0.0-demo-#: Operation cannot be fulfilled on rolebindings.rbac.authorization.k8s.io "demo.v1.0.0-demo-#": the object has version 2`,
 				append(upTo(5), lastStep+" (refused)")...).with(func(o *effect) { o.installed, o.message = "", "" })},

@@ -72,6 +72,7 @@ type Reconciler struct {
 	Options
 	confirmer *preflight.Confirmer
 	memory    *memory
+	own       *status.Own
 	owners    *owners
 	unserved  *kinds.Unserved
 	interests *kit.Interests
@@ -91,7 +92,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, interests: &kit.Interests{}, large: &largeQueue{clock: o.Clock}, warnings: newWarnings(),
-		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{},
+		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{}, own: &status.Own{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil
 }
@@ -144,13 +145,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, errLeftToOLM):
 		return ctrl.Result{}, nil
 	case errors.Is(err, errStale):
-		return ctrl.Result{RequeueAfter: cacheLag}, nil
+		return ctrl.Result{RequeueAfter: status.CacheLag}, nil
 	}
 	err = errors.Join(run.report(out, err), run.unpublished)
 	saveErr := run.save(ctx)
 	switch {
 	case errors.Is(saveErr, errStale):
-		return ctrl.Result{RequeueAfter: cacheLag}, err
+		return ctrl.Result{RequeueAfter: status.CacheLag}, err
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	case finished(run.plan):
@@ -193,6 +194,7 @@ func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result
 func (r *Reconciler) forget(req ctrl.Request) {
 	r.confirmer.Forget(req.String())
 	r.memory.Delete(req.NamespacedName)
+	r.own.Forget(req.NamespacedName)
 }
 
 func finished(ip *operatorsv1alpha1.InstallPlan) bool {
@@ -200,7 +202,7 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// errStale means that the cached InstallPlan is outdated. The plan is reconciled again after cacheLag, because the
+// errStale means that the cached InstallPlan is outdated. The plan is reconciled again after status.CacheLag, because the
 // pending watch event does not wake a plan whose newer version this controller has written.
 var errStale = errors.New("the InstallPlan has changed since it was read")
 
@@ -241,10 +243,7 @@ func (s *run) save(ctx context.Context) error {
 		s.plan.Status.CatalogSources = []string{}
 	}
 	s.keepTimes()
-	if err := s.reconciler.memory.writes(s.key(), s.plan); err != nil {
-		return err
-	}
-	err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan)
+	err := s.reconciler.own.Patch(ctx, s.reconciler.Client, s.saved, s.plan)
 	switch {
 	case apierrors.IsConflict(err):
 		return errStale

@@ -44,7 +44,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
-		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.memory.othersChanges())).
+		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.own.DropStatuses())).
 		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), created). // a new plan may supersede other plans
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).

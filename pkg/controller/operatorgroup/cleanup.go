@@ -33,6 +33,7 @@ type remembered struct {
 func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	was := r.known.Get(key)
 	r.unsaved.Delete(key)
+	r.own.Forget(key)
 	roles, err := r.rolesOf(ctx, key)
 	if err != nil {
 		return err

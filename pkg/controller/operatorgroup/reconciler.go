@@ -67,6 +67,7 @@ type Options struct {
 // Reconciler maintains the status of OperatorGroups and, as their accounts, the objects that publish their APIs and targets.
 type Reconciler struct {
 	Options
+	own       *status.Own
 	interests *kit.Interests
 	ask       preflight.Reviewer
 	// confirmer caches what the API server has answered about webhooks, and unserved which kinds it does not serve.
@@ -98,7 +99,7 @@ func New(o Options) (*Reconciler, error) {
 	ask := preflight.Reviews(o.Client)
 	return &Reconciler{
 		confirmer: &preflight.Confirmer{Ask: ask}, unserved: kinds.NewUnserved(o.Clock),
-		Options: o, interests: &kit.Interests{}, ask: ask, known: &keyed.Map[client.ObjectKey, remembered]{},
+		Options: o, own: &status.Own{}, interests: &kit.Interests{}, ask: ask, known: &keyed.Map[client.ObjectKey, remembered]{},
 		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, unsaved: &keyed.Map[client.ObjectKey, Excess]{}, attempts: &excess.Timers[string]{},
 	}, nil
 }
@@ -179,7 +180,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, facts Facts, wake time.Du
 	after := group.DeepCopy()
 	after.Status = want
 	after.Status.LastUpdated = &metav1.Time{Time: r.Clock.Now()}
-	err := status.Patch(ctx, r.Client, group, after)
+	err := r.own.Patch(ctx, r.Client, group, after)
 	if apierrors.IsConflict(err) {
 		// The cache is outdated. The pending event triggers no reconcile if the predicates drop it.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil

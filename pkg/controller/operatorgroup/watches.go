@@ -37,7 +37,7 @@ const cacheLag = 100 * time.Millisecond
 // SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), statusChanged(), publishedChanged(), handedOver(), keptChanged()))
+	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.And(statusChanged(), r.own.DropTexts()), publishedChanged(), handedOver(), keptChanged()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(workers, nil)).
@@ -58,7 +58,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 
 // statusChanged returns a predicate that accepts events that change the status, so that the controller corrects a
 // status that another client wrote. A reconcile after the controller's own write reads only the cache and writes
-// nothing.
+// nothing, unless what is to be written is refused with another text each time; the texts that the controller wrote wake nothing.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1.OperatorGroup)

@@ -128,6 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // of a new plan, or only differs because catalogs are being loaded after a restart, another reconcile writes it.
 func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) error {
 	if r.replaced.Has(sub) {
+		w.wakeAfter(r.replaced.Delay(sub))
 		return nil
 	}
 	after := sub.DeepCopy()
@@ -140,19 +141,21 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 		return nil
 	}
 	err := r.replaced.Patch(ctx, r.Client, sub, after)
-	if err != nil && !apierrors.IsConflict(err) { // after a conflict, the event for the newer version triggers another reconcile
+	if apierrors.IsConflict(err) {
+		w.wakeAfter(status.CacheLag)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("update status of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
-	if err == nil {
-		for _, c := range newFailures(&sub.Status, &after.Status) {
-			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(message.Reread(c.Message)))
-		}
-		if c, ok := newWebhooks(&sub.Status, &after.Status); ok {
-			r.Recorder.Eventf(sub, nil, corev1.EventTypeNormal, string(c.Type), "Install", "%s", status.Note(c.Message))
-		}
-		if warning := newEscalation(&sub.Status, &after.Status); warning != "" {
-			r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, preflight.EventEscalation, "Preflight", "%s", status.Note(warning))
-		}
+	for _, c := range newFailures(&sub.Status, &after.Status) {
+		r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, string(c.Type), "Resolve", "%s", status.Note(message.Reread(c.Message)))
+	}
+	if c, ok := newWebhooks(&sub.Status, &after.Status); ok {
+		r.Recorder.Eventf(sub, nil, corev1.EventTypeNormal, string(c.Type), "Install", "%s", status.Note(c.Message))
+	}
+	if warning := newEscalation(&sub.Status, &after.Status); warning != "" {
+		r.Recorder.Eventf(sub, nil, corev1.EventTypeWarning, preflight.EventEscalation, "Preflight", "%s", status.Note(warning))
 	}
 	return nil
 }
@@ -161,14 +164,23 @@ func (r *Reconciler) save(ctx context.Context, w *world, sub *operatorsv1alpha1.
 // namespace is queued: its author was compared with the account (docs/adr/0085).
 func (r *Reconciler) record(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) error {
 	account := scoped.ToRecord(w.named, recordedAccount(&sub.Status))
-	if sub.DeletionTimestamp != nil || account == recordedAccount(&sub.Status) || r.replaced.Has(sub) {
+	if sub.DeletionTimestamp != nil || account == recordedAccount(&sub.Status) {
+		return nil
+	}
+	if r.replaced.Has(sub) {
+		w.wakeAfter(r.replaced.Delay(sub))
 		return nil
 	}
 	after := sub.DeepCopy()
 	now := metav1.NewTime(r.Clock.Now())
 	after.Status.SetCondition(accountCondition(account, now))
 	after.Status.LastUpdated = now
-	if err := r.replaced.Patch(ctx, r.Client, sub, after); err != nil && !apierrors.IsConflict(err) {
+	err := r.replaced.Patch(ctx, r.Client, sub, after)
+	if apierrors.IsConflict(err) {
+		w.wakeAfter(status.CacheLag)
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("record the account of Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	return nil

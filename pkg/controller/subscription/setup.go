@@ -48,7 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
-		Watches(&operatorsv1alpha1.Subscription{}, own).
+		Watches(&operatorsv1alpha1.Subscription{}, own, builder.WithPredicates(r.replaced.DropTexts())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).

@@ -67,7 +67,7 @@ func (w *world) hasSubscription(name string) bool {
 
 // wakeAfter requests another reconcile after at most d.
 func (w *world) wakeAfter(d time.Duration) {
-	if w.after == 0 || d < w.after {
+	if d > 0 && (w.after == 0 || d < w.after) {
 		w.after = d
 	}
 }

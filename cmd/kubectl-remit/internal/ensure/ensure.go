@@ -1,6 +1,7 @@
 package ensure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,35 @@ func (x Change) Remove(ctx context.Context, c client.Client) (string, error) {
 	}
 	return Deleted, nil
 }
+
+// Each changes the objects one after another and returns the results, in kubectl's terms. If a change fails, Each makes no further ones,
+// because a binding must not precede its role. The results are then those of the changes before it, and the error names these and the
+// objects that were not tried.
+func Each(ctx context.Context, c client.Client, changes []Change, act func(Change, context.Context, client.Client) (string, error)) ([]string, error) {
+	done := make([]string, 0, len(changes))
+	for i, x := range changes {
+		result, err := act(x, ctx, c)
+		if err != nil {
+			return done, fmt.Errorf("%w\n%s", err, interrupted(changes, i, done))
+		}
+		done = append(done, result)
+	}
+	return done, nil
+}
+
+// interrupted describes the changes before and after one that failed.
+func interrupted(changes []Change, failed int, done []string) string {
+	var before, after []string
+	for i, result := range done {
+		before = append(before, Resource(changes[i].Want)+" "+result)
+	}
+	for _, x := range changes[failed+1:] {
+		after = append(after, Resource(x.Want))
+	}
+	return fmt.Sprintf("Done before: %s. Not tried: %s. Run the command again when the cause is removed", list(before), list(after))
+}
+
+func list(entries []string) string { return cmp.Or(strings.Join(entries, ", "), "nothing") }
 
 // Resource returns the resource and the name of an object, as kubectl prints them.
 func Resource(obj client.Object) string {
