@@ -11,8 +11,8 @@ func prechecks() []Mutant {
 		},
 		{
 			Name: "supporting-objects-may-be-occupied", Rule: 7, File: "pkg/controller/installplan/supporting.go",
-			Old:    "occupied, err := s.executor.Occupied(ctx, supporting)",
-			New:    "occupied, err := s.executor.Occupied(ctx, supporting[:0])",
+			Old:    "occupied, err := s.executor.Occupied(ctx, supporting, supporting)",
+			New:    "occupied, err := s.executor.Occupied(ctx, supporting, supporting[:0])",
 			Killer: unit("pkg/controller/installplan", "TestCollisionsOfSupportingObjectsAreKnownBeforeTheFirstWrite"),
 		},
 		{

@@ -3,6 +3,7 @@ package csv
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -78,11 +79,16 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 	for _, obj := range want {
 		wanted[apply.Describe(obj)] = true
 	}
+	have = slices.DeleteFunc(have, func(obj client.Object) bool {
+		_, rendered := obj.GetLabels()[names.LabelPermissionsHash]
+		return !rendered || wanted[apply.Describe(obj)]
+	})
 	for _, obj := range have {
-		if _, rendered := obj.GetLabels()[names.LabelPermissionsHash]; !rendered || wanted[apply.Describe(obj)] {
-			continue
+		err := s.turn.remove(taskPrune, obj, func() error { return r.remove(ctx, s, account, obj) })
+		if errors.Is(err, errTurn) {
+			s.interrupt(taskPrune, len(have))
+			return err
 		}
-		err := r.remove(ctx, s, account, obj)
 		if err != nil && refusal(err) || isMissingPermissions(err) {
 			s.facts.Notes = append(s.facts.Notes, summary(err)+": "+r.command(obj))
 			continue

@@ -15,7 +15,8 @@ import (
 )
 
 // collisions returns an error that names all objects that the install of a CSV would write and that belong to someone else.
-// Otherwise, the operator's roles and bindings would exist although the operator can never be installed. InstallPlans check this
+// Otherwise, the operator's roles and bindings would exist although the operator can never be installed. It reads many objects in turns,
+// and returns errTurn before the last one; the error then names the objects of one turn. InstallPlans check this
 // themselves, so it matters for CSVs that a user created, until they have installed a Deployment. rbac are the objects that
 // prepare may write. Collisions in target namespaces other than the CSV's own do not prevent the install (see ensure).
 func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Client, rbac []*unstructured.Unstructured) error {
@@ -33,15 +34,21 @@ func (r *Reconciler) collisions(ctx context.Context, s *scope, account client.Cl
 		}
 	}
 	executor := execute.Executor{Account: account, Facts: r.Live, RBAC: r.RBAC}
-	occupied, err := executor.Occupied(ctx, steps)
+	from, to := s.turn.part(len(steps))
+	occupied, err := executor.Occupied(ctx, steps, steps[from:to])
 	if err != nil {
 		return err
 	}
+	s.turn.compared = to
 	var all []error
 	for _, state := range occupied {
 		all = append(all, state.Problem)
 	}
-	return errors.Join(append(all, s.live.Unconvertible(s.hooks))...)
+	err = errors.Join(append(all, s.live.Unconvertible(s.hooks))...)
+	if err == nil && to < len(steps) {
+		return errTurn
+	}
+	return err
 }
 
 // later returns the objects that are written after the operator's roles and bindings: the objects for its webhooks and APIs, if the

@@ -64,6 +64,10 @@ type Facts struct {
 	// Unsynced is true if this reconcile wrote objects that the cache does not show yet. Their watch events trigger
 	// another reconcile.
 	Unsynced bool
+	// Unwritten is true if another reconcile writes the remaining ServiceAccounts and roles of the operator. Progress says how many
+	// objects have been written or removed, if another reconcile continues.
+	Unwritten bool
+	Progress  string
 	// Evaluated is true if all checks were performed, and Obsolete if only cleanup remains to be done.
 	Evaluated, Obsolete bool
 	// Same is true if the existing Deployments match the CSV's spec, apart from certificates.

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -123,8 +124,14 @@ func (r *Reconciler) detach(ctx context.Context, s *scope) error {
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
-	for _, obj := range slices.Concat(left, converted) {
-		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) {
+	all := slices.Concat(left, converted)
+	for _, obj := range all {
+		err := s.turn.remove(taskFinalize, obj, func() error { return r.removeOrReset(ctx, s, account, obj) })
+		if errors.Is(err, errTurn) {
+			s.interrupt(taskFinalize, len(all))
+			return nil
+		}
+		if err != nil && !isDenied(err) {
 			return err
 		}
 	}
@@ -166,8 +173,19 @@ func (r *Reconciler) awaits(s *scope, remain []client.Object) bool {
 	return left > 0
 }
 
+// showRemoval ends a turn of a CSV that is being deleted, and shows its progress in the status. Of a CSV that is labeled as a copy, the
+// status is not known.
+func (r *Reconciler) showRemoval(ctx context.Context, s *scope) (ctrl.Result, error) {
+	r.endTurn(s)
+	if s.facts.Progress == "" || s.csv.Status.Phase == phaseNone {
+		return ctrl.Result{RequeueAfter: s.after}, nil
+	}
+	s.pass(reportProgress(s.facts, stay(s.facts)))
+	return r.finish(ctx, s)
+}
+
 // removeAll removes the objects and reports the remaining ones. waiting is true, and the finalizer is kept, while the
-// account is missing permissions or the operator is being stopped. In other namespaces than the CSV's own, it waits for permissions
+// account is missing permissions, the operator is being stopped, or objects wait for another turn. In other namespaces than the CSV's own, it waits for permissions
 // only for maxAwaited. If the API server refuses a request although the
 // account appears to have the permissions, removeAll returns the error so that the removal is retried, because the API
 // server may not have observed a grant yet.
@@ -177,11 +195,14 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	for _, obj := range left {
 		err := errRunning
 		if !isDeployment(obj) || len(remain) == 0 { // an operator that is still called must continue to run
-			err = r.removeOrReset(ctx, s, account, obj)
+			err = s.turn.remove(taskFinalize, obj, func() error { return r.removeOrReset(ctx, s, account, obj) })
 		}
 		switch {
 		case err == nil:
 			continue
+		case errors.Is(err, errTurn):
+			s.interrupt(taskFinalize, len(left))
+			return true, nil
 		case errors.Is(err, errRunning):
 			waiting = true
 			continue

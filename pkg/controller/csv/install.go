@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,21 +75,6 @@ func (r *Reconciler) probe(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return err
-}
-
-// turnPause is the delay before the next Deployments of an install are written. Meanwhile, other namespaces have their turn, and
-// the cache observes what was written.
-const turnPause = 250 * time.Millisecond
-
-// continueLater requests the reconcile that writes the next Deployments of an install, and returns the transition that reports
-// the progress. The message changes at most ten times, because each change is a write.
-func (s *scope) continueLater(t Transition, left *deployment.Unfinished) Transition {
-	s.wakeAfter(turnPause)
-	if t.Phase == phaseInstalling {
-		t.Reason = reasonWaiting
-		t.Message = fmt.Sprintf(messageInstalling, fmt.Sprintf("at least %d%% of the %d deployments have been written", 10*left.Done/left.All*10, left.All))
-	}
-	return t
 }
 
 // install writes the Deployments as the account.

@@ -132,6 +132,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 		r.stopExcess(p)
 	}
 	r.secrets.drop(key)
+	r.turns.Delete(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
 }
 

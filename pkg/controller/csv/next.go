@@ -28,12 +28,27 @@ const (
 
 // Next returns the transition that follows from the facts. It does not modify the facts.
 func Next(f Facts) Transition {
-	t := reportExcess(f, decide(f))
+	t := reportExcess(f, reportProgress(f, decide(f)))
 	if delay := cmp.Or(f.Prepared, f.Postponed); t.After == 0 && isRechecked(delay) {
 		t.After = recheckAfter(f, delay) // applies in every phase, because no watch reports when the object can be written
 	}
 	return t
 }
+
+// reportProgress appends how many objects have been written or removed to the message of a transition, and removes what an earlier
+// reconcile appended.
+func reportProgress(f Facts, t Transition) Transition {
+	if t.Phase == f.CSV.Status.Phase && t.Message == f.CSV.Status.Message {
+		t.Message, _, _ = strings.Cut(t.Message, separator+noteProgress)
+	}
+	if f.Progress != "" {
+		t.Message += separator + noteProgress + f.Progress
+	}
+	return t
+}
+
+// noteProgress is the prefix of reports about work that another reconcile continues.
+const noteProgress = "in progress: "
 
 // reportExcess appends the permissions that exceed the account to the message of a transition, so that no other problem
 // hides them and the commands that remove them. If the contract defines the message, the event contains them.
@@ -73,6 +88,9 @@ func decide(f Facts) Transition {
 	}
 	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
+	}
+	if f.Unwritten && f.CSV.Status.Phase != phaseNone {
+		return stay(f)
 	}
 	switch f.CSV.Status.Phase {
 	case phaseNone:

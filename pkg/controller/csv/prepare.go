@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,8 +71,22 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = r.grantCondition(ctx, s, account, want, access)
 	}
+	if errors.Is(err, errTurn) {
+		s.prepareLater(len(due))
+		return nil
+	}
 	s.noteOccupied()
 	return s.notPrepared(err)
+}
+
+// prepareLater requests the reconcile that writes the next objects, and leaves everything that depends on them to it. n is the number of
+// objects with which this reconcile began.
+func (s *scope) prepareLater(n int) {
+	if !s.turn.unfinished {
+		s.interrupt(taskWrite, n)
+	}
+	s.facts.Unwritten, s.facts.Unsynced = true, true
+	s.evaluated = false
 }
 
 // notPrepared records a refusal in the facts, and returns other errors.
@@ -196,7 +211,8 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 	return bindings, rest
 }
 
-// ensure applies objects in order, and reports whether any of them changed. It omits the remaining objects of a target namespace
+// ensure applies objects in order, and reports whether any of them changed. It returns errTurn if the turn ends before all of them have
+// been tried. It omits the remaining objects of a target namespace
 // in which a user occupies one of them, so that a user of one target does not affect the others (docs/adr/0087).
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
@@ -205,10 +221,15 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if isForTarget && s.occupied[obj.GetNamespace()] != nil {
 			continue
 		}
-		result, live, err := r.ensureOne(ctx, s, account, roles, obj)
-		if refused := preflight.AtAdmission(err); isForTarget && refused != nil { // the permissions have been checked
-			err = refused
-		}
+		var live *unstructured.Unstructured
+		one, err := s.turn.do(taskWrite, obj, func() (bool, error) {
+			result, made, err := r.ensureOne(ctx, s, account, roles, obj)
+			if refused := preflight.AtAdmission(err); isForTarget && refused != nil { // the permissions have been checked
+				err = refused
+			}
+			live = made
+			return result != apply.Unchanged, err
+		})
 		if isForTarget && execute.Occupies(err) {
 			s.occupy(obj.GetNamespace(), err)
 			continue
@@ -216,9 +237,11 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if err != nil {
 			return changed, err
 		}
-		s.recordMade(obj, live)
-		changed = changed || result != apply.Unchanged
-		s.facts.Unsynced = s.facts.Unsynced || changed
+		if live != nil {
+			s.recordMade(obj, live)
+		}
+		changed = changed || one
+		s.facts.Unsynced = s.facts.Unsynced || changed || s.turn.lags
 	}
 	return changed, nil
 }

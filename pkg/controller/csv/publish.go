@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -35,11 +36,17 @@ func (r *Reconciler) publish(ctx context.Context, s *scope) error {
 		return r.addFinalizer(ctx, s, account)
 	}
 	for _, obj := range due {
-		result, _, err := apply.Ensure(ctx, account, obj, s.owner)
+		changed, err := s.turn.do(taskPublish, obj, func() (bool, error) {
+			result, _, err := apply.Ensure(ctx, account, obj, s.owner)
+			return result != apply.Unchanged, err
+		})
 		switch {
+		case errors.Is(err, errTurn):
+			s.interrupt(taskPublish, len(due))
+			return nil
 		case err == nil:
 			s.published(obj)
-			log.FromContext(ctx).Info("Published ClusterRole", "object", apply.Describe(obj), "result", result, "account", s.account.Key().String())
+			log.FromContext(ctx).Info("Published ClusterRole", "object", apply.Describe(obj), "changed", changed, "account", s.account.Key().String())
 		case refusal(err):
 			log.FromContext(ctx).Info("Cannot publish ClusterRole", "object", apply.Describe(obj), "reason", err.Error())
 		case !apierrors.IsConflict(err):

@@ -107,6 +107,8 @@ type Reconciler struct {
 	excess  *excess.Timers[place]
 	told    *keyed.Map[place, string]
 	secrets *secretWatches
+	// turns contains the runs that take another turn.
+	turns *keyed.Map[client.ObjectKey, run]
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -125,6 +127,7 @@ func New(o Options) (*Reconciler, error) {
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, rivals: &rivals{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
 		excess: &excess.Timers[place]{}, told: &keyed.Map[place, string]{}, secrets: newSecretWatches(o.WatchSecret),
+		turns: &keyed.Map[client.ObjectKey, run]{},
 	}, nil
 }
 
@@ -157,20 +160,24 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	if err := r.gatherNamespace(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
+	r.beginTurn(s)
 	if s.csv.DeletionTimestamp != nil { // includes CSVs that are labeled as copies, because any user can set the label
 		s.facts.Obsolete = true
 		if err := errors.Join(r.finalize(ctx, s), r.gatherSiblings(ctx, s), r.gatherIntercepting(ctx, s)); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{RequeueAfter: s.after}, nil
+		return r.showRemoval(ctx, s)
 	}
 	if s.namespace.DeletionTimestamp != nil {
 		s.facts.Obsolete = true
-		return ctrl.Result{}, r.detach(ctx, s)
+		err := r.detach(ctx, s)
+		r.endTurn(s)
+		return ctrl.Result{RequeueAfter: s.after}, err
 	}
 	if err := r.gather(ctx, s); err != nil || s.leftToOLM || s.recorded {
 		return ctrl.Result{}, err
 	}
+	r.endTurn(s)
 	r.metrics.set(s)
 	r.noteRefusal(s)
 	last, err := r.move(ctx, s)
@@ -187,7 +194,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 }
 
 // gather collects the facts. It also creates the ServiceAccounts and roles that the operator needs, because the
-// requirements include them.
+// requirements include them. Until all of them are written, the other facts are not known.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
@@ -217,7 +224,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
 		r.watchSecrets, r.certify, r.gatherDeployments, r.restoreFields, r.gatherCalls, r.showBound, r.publish, r.retire,
 	} {
-		if err := step(ctx, s); err != nil {
+		if err := step(ctx, s); err != nil || s.facts.Unwritten {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -23,7 +24,7 @@ import (
 // some of the objects, retire adds a note with the commands that delete them.
 func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	account, barred := s.writer(warrant.Retire)
-	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
+	if barred != nil || s.csv.Status.Phase != phaseSucceeded || s.turn.unfinished {
 		return nil
 	}
 	earlier, err := r.earlier(ctx, s)
@@ -33,8 +34,11 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	var remain []string
 	why := ""
 	for _, obj := range earlier {
-		err := r.remove(ctx, s, account, obj)
+		err := s.turn.remove(taskRetire, obj, func() error { return r.remove(ctx, s, account, obj) })
 		switch {
+		case errors.Is(err, errTurn):
+			s.interrupt(taskRetire, len(earlier))
+			return nil
 		case err == nil:
 			log.FromContext(ctx).Info("Removed an object of an earlier version", "object", apply.Describe(obj))
 		case !isDenied(err):

@@ -76,6 +76,8 @@ type scope struct {
 	running int
 	// justPublished contains the names of the ClusterRoles that publish has written in this reconcile.
 	justPublished map[string]bool
+	// turn counts the objects that this reconcile reads and writes one by one.
+	turn turn
 	// deleted is true if the CSV itself was deleted in this reconcile.
 	deleted bool
 }

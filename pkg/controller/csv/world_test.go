@@ -149,7 +149,7 @@ func (w *world) settle() effect {
 	for range maxReconciles {
 		result, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.csv)})
 		wrote := w.Writes()
-		if err == nil && slices.Equal(wrote, last) {
+		if err == nil && slices.Equal(wrote, last) && result.RequeueAfter != turnPause {
 			out.after = result.RequeueAfter
 			return w.shown(out)
 		}

@@ -30,7 +30,7 @@ func (s *run) trySupporting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		occupied, err := s.executor.Occupied(ctx, supporting)
+		occupied, err := s.executor.Occupied(ctx, supporting, supporting)
 		if err != nil {
 			return err
 		}

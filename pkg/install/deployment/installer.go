@@ -21,15 +21,22 @@ import (
 // those of others.
 const MaxWritten = 50
 
-// Unfinished is the error of an Install that has changed MaxWritten Deployments, and has to be repeated to change the others.
+// Unfinished is the error of an Install that has changed MaxWritten Deployments, and has to be repeated to change the others. Other
+// objects that are written in turns have the same limit and report their progress in the same way.
 type Unfinished struct {
-	// Done is the number of Deployments that are in the desired state, of All.
+	// Done is the number of objects that are in the desired state, of All.
 	Done, All int
+	// What describes the objects, and what has been done to them.
+	What string
 }
 
+// Error returns the progress in tenths, so that a status with it changes at most ten times.
 func (e *Unfinished) Error() string {
-	return fmt.Sprintf("%d of %d Deployments have been written", e.Done, e.All)
+	return fmt.Sprintf("at least %d%% of the %d %s", 10*e.Done/e.All*10, e.All, e.What)
 }
+
+// written is what Install does to Deployments.
+const written = "deployments have been written"
 
 // Installer writes the Deployments of one install.
 type Installer struct {
@@ -57,7 +64,7 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 		}
 		if !now.Untouched {
 			if sent == MaxWritten {
-				return changed, &Unfinished{Done: n, All: len(want)}
+				return changed, &Unfinished{Done: n, All: len(want), What: written}
 			}
 			done, err := i.Ensure(ctx, owner, d)
 			if err != nil {
@@ -85,7 +92,7 @@ func (i Installer) deleteOrphans(ctx context.Context, owner ownerutil.Owner, wan
 	var deleted []string
 	for n, o := range orphans {
 		if n == most {
-			return deleted, &Unfinished{Done: len(want), All: len(want) + len(orphans) - n}
+			return deleted, &Unfinished{Done: len(want), All: len(want) + len(orphans) - n, What: written}
 		}
 		if err := apply.Delete(ctx, i.Account, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return deleted, err

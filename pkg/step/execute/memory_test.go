@@ -72,7 +72,7 @@ func TestObjectsThatCollideAreNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	c, steps := givenFat(t, 20)
 	e := &Executor{Account: c}
-	states, err := e.Occupied(t.Context(), steps)
+	states, err := e.Occupied(t.Context(), steps, steps)
 	require.NoError(t, err)
 	require.Len(t, states, 20)
 	for i, s := range states {

@@ -11,23 +11,23 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Occupied returns the collisions of objects that another controller writes after the plan: objects that exist and that the install
-// did not create, and roles that a foreign binding refers to. It writes nothing. A ServiceAccount that another install of the
-// namespace created is shared. The existing objects are not part of the result: each is judged as soon as it has been read, so that
+// Occupied returns the collisions of the objects of some of the steps, which another controller writes after the plan: objects that exist
+// and that the install did not create, and roles that a foreign binding refers to. It writes nothing. A ServiceAccount that another install
+// of the namespace created is shared. The existing objects are not part of the result: each is judged as soon as it has been read, so that
 // those in memory take at most FreeMemory.
-func (e *Executor) Occupied(ctx context.Context, steps []step.Step) ([]State, error) {
+func (e *Executor) Occupied(ctx context.Context, steps, some []step.Step) ([]State, error) {
 	var rendered []*unstructured.Unstructured
 	for _, s := range steps {
 		rendered = append(rendered, s.Object)
 	}
 	room := semaphore.NewWeighted(FreeMemory)
 	var out []State
-	for i, o := range observe(ctx, steps, func(ctx context.Context, s step.Step) observation { return e.occupant(ctx, s, rendered, room) }) {
+	for i, o := range observe(ctx, some, func(ctx context.Context, s step.Step) observation { return e.occupant(ctx, s, rendered, room) }) {
 		if o.fails() {
 			return nil, o.err
 		}
 		if o.problem != nil {
-			out = append(out, State{Step: steps[i], Problem: o.problem})
+			out = append(out, State{Step: some[i], Problem: o.problem})
 		}
 	}
 	return out, nil

@@ -1,0 +1,104 @@
+package mutants
+
+// turnsOfRoles returns the mutants of the rule that an operator's roles are written and deleted in turns.
+func turnsOfRoles() []Mutant {
+	const pkg, turn = "pkg/controller/csv", "pkg/controller/csv/turns.go"
+	return []Mutant{
+		{
+			Name: "all-roles-in-one-turn", Rule: 8, File: turn,
+			Old:    "return t.used >= turnSize || ",
+			New:    "return ",
+			Killer: unit(pkg, "TestManyRolesAreWrittenInTurns"),
+		},
+		{
+			Name: "slow-turns-do-not-end", Rule: 8, File: turn,
+			Old:    "t.clock != nil && !t.clock.Now().Before(t.end)",
+			New:    "t.clock != nil && t.end.IsZero()",
+			Killer: unit(pkg, "TestATurnEndsAfterSomeTime"),
+		},
+		{
+			Name: "turns-begin-with-what-the-cache-does-not-show", Rule: 8, File: turn,
+			Old:    "s.turn.run, s.turn.before = was, was.outcomes",
+			New:    "s.turn.run = was",
+			Killer: unit(pkg, "TestATurnContinuesAfterObjectsThatTheCacheDoesNotShow"),
+		},
+		{
+			Name: "turns-begin-with-what-is-refused", Rule: 8, File: turn,
+			Old:    "		t.keep(what, key, outcome{refused: remembered(err)})",
+			New:    "",
+			Killer: unit(pkg, "TestManyOccupiedTargetsDoNotDelayOthers"),
+		},
+		{
+			Name: "turns-end-without-another", Rule: 6, File: turn,
+			Old:    "	if s.turn.unfinished || s.turn.lags {",
+			New:    "	if false {",
+			Killer: unit(pkg, "TestManyRolesAreWrittenInTurns"),
+		},
+		{
+			Name: "refusals-of-earlier-turns-are-final", Rule: 6, File: turn,
+			Old:    "	if s.turn.refused {",
+			New:    "	if false {",
+			Killer: unit(pkg, "TestManyOccupiedTargetsDoNotDelayOthers"),
+		},
+		{
+			Name: "all-objects-are-compared-in-one-turn", Rule: 8, File: turn,
+			Old:    "to = min(n, from+max(0, turnSize-t.used))",
+			New:    "to = n",
+			Killer: unit(pkg, "TestManyObjectsAreComparedInTurns"),
+		},
+		{
+			Name: "hand-made-csvs-write-before-all-turns-have-compared", Rule: 7, File: pkg + "/collisions.go",
+			Old:    "if err == nil && to < len(steps) {",
+			New:    "if false {",
+			Killer: unit(pkg, "TestManyObjectsAreComparedInTurns"),
+		},
+		{
+			Name: "all-surplus-roles-are-deleted-in-one-turn", Rule: 8, File: pkg + "/children.go",
+			Old:    "s.turn.remove(taskPrune, obj, func() error { return r.remove(ctx, s, account, obj) })",
+			New:    "r.remove(ctx, s, account, obj)",
+			Killer: unit(pkg, "TestManyRolesAreDeletedInTurns"),
+		},
+		{
+			Name: "all-earlier-roles-are-deleted-in-one-turn", Rule: 8, File: pkg + "/retire.go",
+			Old:    "s.turn.remove(taskRetire, obj, func() error { return r.remove(ctx, s, account, obj) })",
+			New:    "r.remove(ctx, s, account, obj)",
+			Killer: unit(pkg, "TestManyRolesOfAnEarlierVersionAreDeletedInTurns"),
+		},
+		{
+			Name: "phases-change-while-roles-wait", Rule: 6, File: pkg + "/next.go",
+			Old:    "if f.Unwritten && f.CSV.Status.Phase != phaseNone {",
+			New:    "if false {",
+			Killer: unit(pkg, "TestThePhaseStaysWhileRolesWaitForTheirTurn"),
+		},
+		{
+			Name: "all-roles-are-published-in-one-turn", Rule: 8, File: pkg + "/publish.go",
+			Old:    "changed, err := s.turn.do(taskPublish, obj, func() (bool, error) {",
+			New:    "changed, err := (&turn{}).do(taskPublish, obj, func() (bool, error) {",
+			Killer: unit(pkg, "TestManyClusterRolesArePublishedInTurns"),
+		},
+		{
+			Name: "finalizers-are-removed-before-all-turns", Rule: 6, File: pkg + "/finalize.go",
+			Old:    "			s.interrupt(taskFinalize, len(left))\n			return true, nil",
+			New:    "			s.interrupt(taskFinalize, len(left))\n			return false, nil",
+			Killer: unit(pkg, "TestManyObjectsOfADeletedVersionAreRemovedInTurns"),
+		},
+		{
+			Name: "all-objects-are-finalized-in-one-turn", Rule: 8, File: pkg + "/finalize.go",
+			Old:    "			err = s.turn.remove(taskFinalize, obj, func() error { return r.removeOrReset(ctx, s, account, obj) })",
+			New:    "			err = r.removeOrReset(ctx, s, account, obj)",
+			Killer: unit(pkg, "TestManyObjectsOfADeletedVersionAreRemovedInTurns"),
+		},
+		{
+			Name: "all-webhooks-are-detached-in-one-turn", Rule: 8, File: pkg + "/finalize.go",
+			Old:    "		err := s.turn.remove(taskFinalize, obj, func() error { return r.removeOrReset(ctx, s, account, obj) })",
+			New:    "		err := r.removeOrReset(ctx, s, account, obj)",
+			Killer: unit(pkg, "TestManyWebhooksAreRemovedInTurnsFromATerminatingNamespace"),
+		},
+		{
+			Name: "refusals-are-remembered-whole", Rule: 8, File: turn,
+			Old:    "text: strings.Clone(status.Cut(err.Error(), maxLines))",
+			New:    "text: strings.Clone(err.Error())",
+			Killer: unit(pkg, "TestWhatIsRememberedOfARefusalIsSmallAndOfItsKind"),
+		},
+	}
+}
