@@ -299,14 +299,14 @@ func budget() []Mutant {
 		},
 		{
 			Name: "roles-cost-nothing", Rule: 8, File: "pkg/resolver/resolve.go",
-			Old:    "	*left -= roles\n",
-			New:    "",
+			Old:    "	*left -= b.Cost + roles\n",
+			New:    "	*left -= b.Cost\n",
 			Killer: unit("pkg/resolver", "TestRolesOfAPlanCountAsMemory"),
 		},
 		{
 			Name: "roles-of-any-cost", Rule: 8, File: "pkg/resolver/resolve.go",
-			Old:    "	if roles > *left {",
-			New:    "	if roles < 0 {",
+			Old:    "roles > rest {",
+			New:    "rest < 0 {",
 			Killer: unit("pkg/resolver", "TestRolesOfAPlanCountAsMemory"),
 		},
 		{
@@ -347,20 +347,20 @@ func budget() []Mutant {
 		},
 		{
 			Name: "candidates-take-no-memory", Rule: 8, File: "pkg/resolver/meter.go",
-			Old:    "	m.charge(int64(n) * memoryOfCandidate)",
-			New:    "	m.charge(int64(n))",
+			Old:    "		if d.meter.chargeProblem(len(found), memoryOfCandidate) != nil {",
+			New:    "		if false && d.meter.chargeProblem(len(found), memoryOfCandidate) != nil {",
 			Killer: unit("pkg/resolver", "TestMemoryOfCandidatesIsWhatTheyTake"),
 		},
 		{
-			Name: "candidates-of-old-problems-count", File: "pkg/resolver/problem.go",
-			Old:    "	d.meter.forgetCandidates()\n",
-			New:    "",
+			Name: "candidates-of-old-problems-count", File: "pkg/resolver/meter.go",
+			Old:    "m.memory, m.ofProblems = m.memory-m.ofProblems+earlier, earlier",
+			New:    "m.ofProblems = earlier",
 			Killer: unit("pkg/resolver", "TestMemoryOfCandidatesIsWhatTheyTake"),
 		},
 		{
 			Name: "versions-of-channels-take-no-memory", Rule: 8, File: "pkg/resolver/index.go",
-			Old:    "* memoryOfOperator",
-			New:    "* memoryOfOperator / 100",
+			Old:    "charge(int64(len(c.installable))*memoryOfOperator)",
+			New:    "charge(int64(len(c.installable)))",
 			Killer: unit("pkg/resolver", "TestVersionsOfChannelsCountTowardTheMemoryOfAResolution"),
 		},
 		{
@@ -431,8 +431,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "each-bundle-of-a-plan-has-its-own-limit", Rule: 8, File: "pkg/resolver/resolve.go",
-			Old:    "	*left -= b.Cost\n",
-			New:    "",
+			Old:    "	*left -= b.Cost + roles\n",
+			New:    "	*left -= roles\n",
 			Killer: unit("pkg/resolver", "TestTheObjectsOfAPlanHaveACommonLimit"),
 		},
 		{
