@@ -223,3 +223,101 @@ func TestMemoryOfProblemsIsWhatTheyTake(t *testing.T) {
 		})
 	}
 }
+
+// problemOf returns the problem that the solver gets.
+func problemOf(t *testing.T, in Input, ns Namespace) (*decision, *problem) {
+	t.Helper()
+	d := newDecision(t.Context(), in, ns)
+	d.findRoots()
+	p, err := d.build()
+	require.NoError(t, err)
+	return d, p
+}
+
+func TestOnlyKindsOfSeveralPackagesAreRules(t *testing.T) {
+	_, p := problemOf(t, world(graph("ns/cat", "a.v1.0.0 stable,fast owns=K owns=L", "a.v2.0.0 stable replaces=a.v1.0.0 owns=K", "b.v1.0.0 stable owns=L")),
+		subjects("s ns/cat/a/stable", "t ns/cat/b/stable"))
+	var kinds []string
+	for _, c := range p.sat.Global {
+		if n := c.Note.(*note); n.api != nil {
+			kinds = append(kinds, n.api.Kind)
+		}
+	}
+	require.Equal(t, []string{"L"}, kinds)
+}
+
+// The ClusterServiceVersion of such a bundle would be refused.
+func TestBundlesWithTooManyKindsAreNotInstalled(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable")
+	for extra, want := range []int{0, 1} {
+		s.Packages["a"].Bundles["a.v1.0.0"].Properties = properties("olm.gvk", MaxKinds+extra, `{"kind":"K%d"}`)
+		got := world(s).resolve(subjects("s ns/cat/a/stable"))
+		require.Len(t, got.Problems, want)
+		if want > 0 {
+			require.Contains(t, got.Problems["s"].Message, "invalid dependency: the bundle owns more than 4000 kinds")
+		}
+	}
+}
+
+func TestPackagesOfRequiredKindsAreListedOnce(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable owns=K", "b.v1.0.0 stable owns=K")
+	in := world(s)
+	m := newMeter(t.Context(), in, Full())
+	x := in.Indexes.get(m, s)
+	before := m.spent
+	kinds := make([]api, 1_000)
+	for i := range kinds {
+		kinds[i] = api{"x", "v1", "K"}
+	}
+	require.Equal(t, []string{"a", "b"}, x.packagesFor(m, requirement{apis: kinds}))
+	require.GreaterOrEqual(t, m.spent-before, 3_000)
+}
+
+// Each channel of a bundle has a version with the same requirements, which are counted once.
+func TestRequirementsAreParsedOncePerResolution(t *testing.T) {
+	f := &facts{properties: properties("olm.package.required", maxKept+1, `{"packageName":"%d","versionRange":">=1.0.0"}`)}
+	m := newMeter(t.Context(), world(), Full())
+	var cost []int
+	var all [][]requirement
+	for range 2 {
+		before := m.spent
+		read, err := f.requirements(m)
+		require.NoError(t, err)
+		cost, all = append(cost, m.spent-before), append(all, read)
+	}
+	require.Same(t, &all[0][0], &all[1][0])
+	require.Equal(t, cost[0], cost[1])
+}
+
+func TestTextsOfRequirementsAreBounded(t *testing.T) {
+	p := propertyOf("constraint", `{"any":{"constraints":[`+strings.Repeat(`{"gvk":{}},`, 10_000)+`{"gvk":{}}]}}`)
+	all, err := requirementsOf(newMeter(t.Context(), world(), Full()), []catalog.Property{p})
+	require.NoError(t, err)
+	require.Less(t, len(all[0].text), maxMessage+100)
+}
+
+func TestSearchesCountAsMemory(t *testing.T) {
+	s := graph("ns/cat", "a.v1.0.0 stable,fast")
+	in := world(s)
+	m := newMeter(t.Context(), in, Full())
+	x := in.Indexes.get(m, s)
+	before := m.memory
+	for i := range 1_000 {
+		x.search(m, requirement{key: fmt.Sprint(i), match: func(*meter, *facts) bool { return true }})
+	}
+	require.GreaterOrEqual(t, m.memory-before, int64(1_000*(memoryOfSearch+2*memoryOfHit)))
+	large := &searches{}
+	require.Zero(t, large.add(x, "k", hits{operators: make([]*operator, maxRemembered)}))
+	require.Empty(t, large.all)
+}
+
+// The problem that a solution refers to exists until the last upgrade that is held back has been explained.
+func TestExplanationsCountWithTheSolution(t *testing.T) {
+	in := world(graph("ns/cat", "a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 needs=b:>=1.0.0"))
+	d, p := problemOf(t, in, subjects("s ns/cat/a/c installed=a.v1.0.0"))
+	before, held := d.meter.ofProblems, d.roots[0]
+	require.Positive(t, before)
+	require.NotEmpty(t, d.causes(held, held.candidates[0], nil))
+	require.Equal(t, before, d.meter.ofProblems)
+	require.NotNil(t, p)
+}
