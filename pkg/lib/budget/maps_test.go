@@ -40,7 +40,7 @@ func TestMapsOfQuantitiesTakeWhatIsCounted(t *testing.T) {
 	}
 }
 
-// The digits of a quantity are allocated with room for four more words.
+// As many digits as a quantity may have take 95 bytes.
 func TestDigitsOfQuantitiesTakeWhatIsCounted(t *testing.T) {
 	for _, digits := range []int{30, 60, maxDigits - 1} {
 		all, text := make([]resource.Quantity, 10_000), []byte(`"`+strings.Repeat("7", digits)+`"`)
