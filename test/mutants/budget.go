@@ -346,7 +346,7 @@ func budget() []Mutant {
 			Killer: unit("pkg/lib/budget", "TestMapsOfQuantitiesTakeWhatIsCounted"),
 		},
 		{
-			Name: "candidates-take-no-memory", Rule: 8, File: "pkg/resolver/meter.go",
+			Name: "candidates-take-no-memory", Rule: 8, File: "pkg/resolver/problem.go",
 			Old:    "		if d.meter.chargeProblem(len(found), memoryOfCandidate) != nil {",
 			New:    "		if false && d.meter.chargeProblem(len(found), memoryOfCandidate) != nil {",
 			Killer: unit("pkg/resolver", "TestMemoryOfCandidatesIsWhatTheyTake"),
