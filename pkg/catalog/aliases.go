@@ -100,7 +100,8 @@ func checkAliases(doc []byte, limit int) (added int, err error) {
 	if err == nil && size > len(doc)+limit {
 		err = fmt.Errorf("YAML aliases expand to more than %d bytes", limit)
 	}
-	return size - sizeWithout(&root), err
+	// A document can become smaller: an alias has a name, and what it stands for can be empty.
+	return max(0, size-sizeWithout(&root)), err
 }
 
 // sizeWithout returns the size of a node without what aliases add.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/remit-olm/remit/pkg/catalog/versions"
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 const (
@@ -100,8 +101,14 @@ func (m *meter) program(rule string) (cel.Program, error) {
 	}
 	if len(m.compiled) >= maxPrograms {
 		clear(m.compiled)
+		m.memory, m.ofRules = m.memory-m.ofRules, 0
 	}
 	m.compiled[rule] = p
+	size := int64(memoryOfRule + memoryOfRuleByte*len(rule))
+	m.ofRules += size
+	if err := m.charge(size); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -146,7 +153,7 @@ func celRequired(m *meter, rule string) (requirement, error) {
 // evaluate reports whether the rule is true for an operator. It spends the actual cost of the evaluation, even if the
 // evaluation fails.
 func (m *meter) evaluate(program cel.Program, f *facts) bool {
-	if m.Spend(costOfEvaluating+f.size()*costOfByte/10) != nil {
+	if m.Spend(costOfEvaluating+f.size()*costOfByte/10) != nil || m.borrow(f.memoryOfValues()) != nil {
 		return false
 	}
 	value, details, err := program.ContextEval(m.ctx, map[string]any{"properties": f.celValues()})
@@ -164,6 +171,14 @@ func (f *facts) size() int {
 		n += len(p.Value)
 	}
 	return n
+}
+
+// memoryOfValues returns the memory of what celValues returns, in bytes.
+func (f *facts) memoryOfValues() (size int64) {
+	for _, p := range f.properties {
+		size += budget.JSONCost(p.Value)
+	}
+	return size
 }
 
 // celValues returns the properties in the form in which a rule receives them.

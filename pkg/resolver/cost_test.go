@@ -190,3 +190,23 @@ func (a asking) Content(_ context.Context, _, _, name string) (*catalog.Content,
 }
 
 func must(content *catalog.Content, _ error) *catalog.Content { return content }
+
+// A bundle that is refused is parsed again if its plan gets more room, and then counts only once.
+func TestARefusedBundleDoesNotCount(t *testing.T) {
+	var rules []string
+	for i := range 2000 {
+		rules = append(rules, fmt.Sprintf(`{"apiGroups":[""],"resources":["r%d"],"verbs":["get"]}`, i))
+	}
+	in, set, _ := costlyInput(1, 1)
+	for i := range 40 {
+		in.Targets = append(in.Targets, fmt.Sprint("t", i))
+	}
+	content := must(asking("["+strings.Join(rules, ",")+"]").Content(t.Context(), "", "", set[0].Bundle))
+	b, err := bundle.ParseContent(t.Context(), content)
+	require.NoError(t, err)
+	left := b.Cost + build.CostOfRoles(b.CSV, "ns", in.Targets) - 1
+	before := left
+	_, err = in.steps(t.Context(), Pin{Bundle: set[0].Bundle}, content, &left)
+	require.True(t, IsCostly(err), "%v", err)
+	require.Equal(t, before, left)
+}

@@ -18,7 +18,7 @@ const maxNamed = 3
 // sentence with the cause and a fix.
 func (d *decision) explain(p *problem, c clash, r *root) *Problem {
 	reason, sentence := d.advice(p, c.core, r, c.involved)
-	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence)}
+	return &Problem{Reason: reason, Message: cutMessage(fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence))}
 }
 
 // clash contains clashing constraints and the part of their explanation that is the same for all Subscriptions
@@ -33,11 +33,16 @@ type clash struct {
 }
 
 func (p *problem) clashOf(core []sat.Applied) clash {
-	c := clash{core: core, involved: involved(core), cost: len(core)}
+	c := clash{core: core, involved: p.involved(core), cost: len(core) + maxMessage*costOfByte/10}
 	var words []string
 	size := 0
-	for i, a := range core {
+	for _, a := range core {
 		c.cost += len(a.Constraint.Note.(*note).ids)
+	}
+	for i, a := range core {
+		if p.meter.Spend(1+len(words)) != nil {
+			return c
+		}
 		text := p.describe(a.Constraint, c.involved)
 		if slices.Contains(words, text) {
 			continue
@@ -53,9 +58,13 @@ func (p *problem) clashOf(core []sat.Applied) clash {
 }
 
 // involved returns the versions that the constraints of a clash mention, except uniqueness constraints.
-func involved(core []sat.Applied) map[sat.ID]bool {
+func (p *problem) involved(core []sat.Applied) map[sat.ID]bool {
 	out := map[sat.ID]bool{}
 	for _, a := range core {
+		n := 1 + len(a.Constraint.IDs)
+		if p.meter.Spend(n) != nil || p.meter.chargeProblem(n, memoryOfCandidate) != nil {
+			return out
+		}
 		if a.Variable != (sat.ID{}) {
 			out[a.Variable] = true
 			for _, id := range a.Constraint.IDs {
@@ -75,7 +84,7 @@ func (p *problem) describe(c sat.Constraint, involved map[sat.ID]bool) string {
 	case n.root != nil && len(c.IDs) == 1:
 		return fmt.Sprintf("subscription %s requires %s", n.root.name(), c.IDs[0])
 	case n.root != nil:
-		return fmt.Sprintf("subscription %s requires at least one of %s", n.root.name(), abbreviate(texts(c.IDs)))
+		return fmt.Sprintf("subscription %s requires at least one of %s", n.root.name(), abbreviate(listed(c.IDs, sat.ID.String)))
 	case n.need != nil:
 		return fmt.Sprintf("bundle %s requires an operator %s", n.op.name, n.need.what.text)
 	case n.bad != nil:
@@ -92,6 +101,9 @@ func (p *problem) describe(c sat.Constraint, involved map[sat.ID]bool) string {
 
 // rivals returns the versions that clash because of a uniqueness constraint.
 func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
+	if p.meter.Spend(len(n.ids)) != nil {
+		return nil
+	}
 	var out []string
 	seen := map[string]bool{}
 	for _, id := range n.ids {
@@ -101,7 +113,13 @@ func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 		}
 	}
 	if n.pkg != "" && len(out) < 2 { // one version in two channels or catalogs, which only IDs distinguish
-		return texts(slices.DeleteFunc(slices.Clone(n.ids), func(id sat.ID) bool { return !involved[id] }))
+		var ids []sat.ID
+		for _, id := range n.ids {
+			if involved[id] {
+				ids = append(ids, id)
+			}
+		}
+		return listed(ids, sat.ID.String)
 	}
 	return out
 }
@@ -146,7 +164,7 @@ func (d *decision) adviseMissing(n *note, r *root) (reason, sentence string) {
 	}
 	text := fmt.Sprintf("No catalog visible to namespace %s provides what bundle %s requires%s", d.in.Namespace, n.op.name, author)
 	if len(d.unavailable) > 0 {
-		return ErrorPreventedResolution, fmt.Sprintf("%s: the content of catalogsource %s is not available, but it may include what the bundle requires", text, abbreviate(keys(d.unavailable)))
+		return ErrorPreventedResolution, fmt.Sprintf("%s: the content of catalogsource %s is not available, but it may include what the bundle requires", text, abbreviate(listed(d.unavailable, types.NamespacedName.String)))
 	}
 	return ConstraintsNotSatisfiable, fmt.Sprintf("%s: add a catalog that provides it, or delete subscription %s", text, r.name())
 }
@@ -161,18 +179,11 @@ func otherNames(core []sat.Applied, r *root) []string {
 	return out
 }
 
-func texts(ids []sat.ID) []string {
-	var out []string
-	for _, id := range ids {
-		out = append(out, id.String())
-	}
-	return out
-}
-
-func keys(all []types.NamespacedName) []string {
-	var out []string
-	for _, key := range all {
-		out = append(out, key.String())
+// listed returns the texts of a list for abbreviate or join. There can be 50,000 of them: those that a message only counts are empty.
+func listed[T any](all []T, text func(T) string) []string {
+	out := make([]string, len(all))
+	for i := range all[:min(len(all), maxNamed+1)] {
+		out[i] = text(all[i])
 	}
 	return out
 }

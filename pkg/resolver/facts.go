@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/property"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/versions"
 	"github.com/remit-olm/remit/pkg/lib/message"
@@ -37,6 +39,8 @@ type facts struct {
 	apis    []api
 	// deprecated means that the bundle cannot be newly installed (olm.deprecated).
 	deprecated bool
+	// excessive means that the bundle owns more than MaxKinds kinds. apis contains only the first of them.
+	excessive  bool
 	properties []catalog.Property
 	// serves reports additional kinds that count as owned. It is set only in the facts of a cluster.
 	serves func(api) bool
@@ -84,12 +88,16 @@ func (f *facts) readProperties() {
 			kinds++
 		}
 	}
-	owned, seen := make([]api, 0, kinds), make(map[api]bool, kinds)
+	owned, seen := make([]api, 0, min(kinds, MaxKinds)), make(map[api]bool, min(kinds, MaxKinds))
 	for _, p := range f.properties {
 		switch p.Type {
 		case property.TypeGVK:
 			var a api
 			if json.Unmarshal(p.Value, &a) == nil && !seen[a] {
+				if len(owned) == MaxKinds {
+					f.excessive = true
+					continue
+				}
 				seen[a] = true
 				owned = append(owned, a)
 			}
@@ -103,13 +111,22 @@ func (f *facts) readProperties() {
 	f.apis = owned
 }
 
-// maxKept bounds the number of requirements that are cached for one operator, and maxKeptBytes their text. If a hostile author
-// declares more, they are not kept in memory: each resolution parses them again and is charged for it.
+// MaxKinds bounds the number of kinds that a bundle owns. The ClusterServiceVersion of a bundle with more would be refused: it lists them
+// in two lists. The bundles of the corpus own at most a few hundred.
+const MaxKinds = 2 * bundle.MaxOwned
+
+var errKinds = fmt.Errorf("the bundle owns more than %d kinds", MaxKinds)
+
+// maxKept bounds the number of requirements of one operator of a global catalog that are kept, and maxKeptBytes their text. If a hostile
+// author declares more, each resolution parses them again, once, and is charged for it.
 const maxKept, maxKeptBytes = 100, 64 << 10
 
 // requirements returns what the operator requires of other operators. The error reports the property that cannot be
 // parsed, or is the meter's error.
 func (f *facts) requirements(m *meter) ([]requirement, error) {
+	if f.excessive {
+		return nil, cmp.Or(m.Spend(1), errKinds)
+	}
 	if known := f.knownNeeds(m); known != nil {
 		if err := m.Spend(known.cost); err != nil {
 			return nil, err
@@ -127,27 +144,26 @@ func (f *facts) requirements(m *meter) ([]requirement, error) {
 	if err := m.Spend(costOfRequirement * len(all)); err != nil {
 		return nil, err
 	}
-	if len(all) <= maxKept && bytesOf(all) <= maxKeptBytes {
-		f.keepNeeds(m, &needs{all, err, m.spent - before})
-	}
+	f.keepNeeds(m, &needs{all, err, m.spent - before})
 	return all, err
 }
 
 // knownNeeds returns the needs if they were read before, or nil.
 func (f *facts) knownNeeds(m *meter) *needs {
-	if !f.shared {
-		return m.needs[f]
+	if known := m.needs[f]; known != nil || !f.shared {
+		return known
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.needs
 }
 
-// keepNeeds keeps the needs for as long as the facts if they are shared, and otherwise for one resolution: they take several times the
-// memory of the properties, which is all that counts as the memory of a tenant's catalog.
+// keepNeeds keeps the needs for one resolution, in which they count once: a bundle is a version of each of its channels, and each of these
+// versions refers to its needs. They are kept for as long as the facts only if these are shared and the needs are few: they take several
+// times the memory of the properties, which is all that counts as the memory of a tenant's catalog.
 func (f *facts) keepNeeds(m *meter, read *needs) {
-	if !f.shared {
-		m.needs[f] = read
+	m.needs[f] = read
+	if !f.shared || len(read.all) > maxKept || bytesOf(read.all) > maxKeptBytes {
 		return
 	}
 	f.mu.Lock()
@@ -192,7 +208,19 @@ func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts
 
 // costOfReading returns the cost of installedFacts.
 func costOfReading(csv *operatorsv1alpha1.ClusterServiceVersion) int {
-	return len(csv.Annotations[names.AnnotationProperties]) * costOfByte / 10
+	crds, services := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
+	listed := len(crds.Owned) + len(services.Owned) + len(crds.Required) + len(services.Required)
+	return len(csv.Annotations[names.AnnotationProperties])*costOfByte/10 + costOfItem*listed
+}
+
+// memoryOfReading returns the memory of facts that installedFacts returned, in bytes.
+func memoryOfReading(csv *operatorsv1alpha1.ClusterServiceVersion, f *facts) int64 {
+	const each = 96 // a kind, or a property, in a list with spare capacity
+	size := memoryOfFacts + len(csv.Annotations[names.AnnotationProperties]) + each*(len(f.apis)+len(f.properties))
+	for _, p := range f.properties {
+		size += len(p.Value)
+	}
+	return int64(size)
 }
 
 // installedFacts returns the facts of an installed version: those recorded in its annotation, or else those that can

@@ -80,6 +80,9 @@ func (t *selection) takeOne() bool {
 
 // take adds a version to the selection. It returns false if the version clashes with one that is already selected.
 func (t *selection) take(o *operator) bool {
+	if t.meter.Spend(costOfOwner*len(o.apis)) != nil || t.meter.chargeProblem(len(o.apis), memoryOfKind) != nil {
+		return false
+	}
 	if o.pkg != "" && clashes(o, t.packages[o.pkg]) {
 		return false
 	}
@@ -88,7 +91,9 @@ func (t *selection) take(o *operator) bool {
 			return false
 		}
 	}
-	t.add(o)
+	if t.add(o) != nil {
+		return false
+	}
 	t.packages[o.pkg] = o
 	for _, a := range o.apis {
 		t.owners[a] = o

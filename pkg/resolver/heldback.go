@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
@@ -28,6 +30,9 @@ func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 		if r.Installed == nil || r.Planned != nil || r.Keep || len(r.candidates) < 2 {
 			continue
 		}
+		if d.meter.Spend(len(r.candidates)) != nil {
+			return
+		}
 		best, current := r.candidates[0], r.candidates[len(r.candidates)-1]
 		if slices.ContainsFunc(r.candidates[:len(r.candidates)-1], func(o *operator) bool { return taken[o.id()] }) {
 			continue
@@ -41,6 +46,9 @@ func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 		}
 		d.answer.HeldBack[r.Subscription.UID] = &Problem{Reason: UpgradeClashes, Message: fmt.Sprintf(
 			"%s of channel %s cannot replace %s: %s", best.name, best.channel, current.name, why)}
+		if d.meter.charge(int64(len(d.answer.HeldBack[r.Subscription.UID].Message))) != nil {
+			return
+		}
 	}
 }
 
@@ -62,7 +70,10 @@ func (d *decision) explainNoUpgrade(s Subject, f *found, candidates []*operator)
 // can be chosen freely. If the version can be installed under that assumption, causes next assumes the versions that
 // were actually selected for them. It returns nil if it finds no cause.
 func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []string {
+	outer := d.meter.ofProblems // that of the solution, which is still needed
+	defer d.meter.release(outer)
 	for _, fixed := range []bool{false, true} {
+		d.meter.release(outer)
 		other := *d
 		other.answer, other.roots = newAnswer(), nil
 		for _, old := range d.roots {
@@ -70,7 +81,7 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 			switch {
 			case old == r:
 				modified.relaxed, modified.only = false, best
-			case fixed:
+			case fixed && d.meter.Spend(len(old.candidates)) == nil:
 				modified.only = firstTaken(old.candidates, taken)
 			}
 			other.roots = append(other.roots, &modified)
@@ -103,13 +114,17 @@ func firstTaken(all []*operator, taken map[sat.ID]bool) *operator {
 // causes describes the unmet needs and uniqueness conflicts of a clash. If there are none, Subscriptions to the same
 // package clash, and causes describes which versions the other Subscriptions have or request.
 func (p *problem) causes(core []sat.Applied, r *root) []string {
-	involved := involved(core)
+	involved := p.involved(core)
+	unavailable := p.unavailableCatalogs()
 	var causes, others []string
 	for _, a := range core {
 		n := a.Constraint.Note.(*note)
+		if p.meter.Spend(1+len(a.Constraint.IDs)) != nil || p.meter.chargeProblem(1, maxMessage) != nil {
+			return nil
+		}
 		switch {
 		case n.need != nil && len(a.Constraint.IDs) == 0:
-			causes = append(causes, p.describe(a.Constraint, involved)+", which no visible catalog provides"+p.unavailableCatalogs())
+			causes = append(causes, p.describe(a.Constraint, involved)+", which no visible catalog provides"+unavailable)
 		case n.need != nil, n.bad != nil, n.api != nil:
 			causes = append(causes, p.describe(a.Constraint, involved))
 		case n.root != nil && n.root.Subscription.UID != r.Subscription.UID && a.Constraint.Kind == sat.Dependency:
@@ -134,7 +149,7 @@ func (p *problem) unavailableCatalogs() string {
 	if len(p.unavailable) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (the content of catalogsource %s is not available)", abbreviate(keys(p.unavailable)))
+	return fmt.Sprintf(" (the content of catalogsource %s is not available)", abbreviate(listed(p.unavailable, types.NamespacedName.String)))
 }
 
 func (p *problem) namesOf(ids []sat.ID) []string {

@@ -297,8 +297,8 @@ func (x *index) search(m *meter, r requirement) []*operator {
 	}
 	var found []*operator
 	before := m.spent
-	packages := x.packagesFor(r)
-	if m.Spend(len(packages)) != nil {
+	packages := x.packagesFor(m, r)
+	if m.Spend(1+len(packages)) != nil {
 		return nil
 	}
 	for _, pkg := range packages {
@@ -309,7 +309,9 @@ func (x *index) search(m *meter, r requirement) []*operator {
 			return nil
 		}
 	}
-	remembered.add(x, r.key, hits{found, m.spent - before})
+	if size := remembered.add(x, r.key, hits{found, m.spent - before}); remembered == &m.searches {
+		_ = m.charge(size) // the meter keeps the error
+	}
 	return found
 }
 
@@ -326,6 +328,9 @@ func (x *index) searchIn(m *meter, pkg string, r requirement) (hits []*operator)
 				if operators == nil {
 					operators = x.operatorsOf(m, c)
 				}
+				if m.err != nil {
+					return nil
+				}
 				hits = append(hits, &operators[i])
 			}
 		}
@@ -339,9 +344,8 @@ func (x *index) searchIn(m *meter, pkg string, r requirement) (hits []*operator)
 func (x *index) operatorsOf(m *meter, c *chain) []operator {
 	from := x.originOf(c.channel.Name)
 	if !x.isGlobal(m) {
-		if m.operators[c] == nil {
+		if m.operators[c] == nil && m.charge(int64(len(c.installable))*memoryOfOperator) == nil {
 			m.operators[c] = x.newOperators(c, from)
-			m.charge(int64(len(c.installable)) * memoryOfOperator)
 		}
 		return m.operators[c]
 	}
@@ -387,21 +391,30 @@ func (x *index) anyMatches(m *meter, pkg string, r requirement) bool {
 	return false
 }
 
-func (x *index) packagesFor(r requirement) []string {
+// packagesFor returns the packages that can meet a requirement, sorted. A requirement can name a kind, or kinds of the same packages,
+// thousands of times.
+func (x *index) packagesFor(m *meter, r requirement) []string {
 	if len(r.pkgs)+len(r.apis) == 0 {
 		return x.names
 	}
-	var out []string
+	if m.Spend(len(r.pkgs)+len(r.apis)) != nil {
+		return nil
+	}
+	seen := map[string]bool{}
 	for _, p := range r.pkgs {
 		if x.packages[p] != nil {
-			out = append(out, p)
+			seen[p] = true
 		}
 	}
 	for _, a := range r.apis {
-		out = append(out, x.owners[a]...)
+		if m.Spend(len(x.owners[a])) != nil {
+			return nil
+		}
+		for _, p := range x.owners[a] {
+			seen[p] = true
+		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // channels returns a package's channel names, the default channel first and then the others by name. The result is

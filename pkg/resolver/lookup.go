@@ -142,7 +142,9 @@ func installable(m *meter, sub *operatorsv1alpha1.Subscription, f *found) ([]*op
 		}
 		names = []string{name}
 	} else {
-		names, operators = f.chain.installable, f.index.operatorsOf(m, f.chain)
+		if names, operators = f.chain.installable, f.index.operatorsOf(m, f.chain); m.err != nil {
+			return nil, nil
+		}
 	}
 	var out []*operator
 	deprecated := ""

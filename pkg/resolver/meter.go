@@ -55,14 +55,36 @@ const (
 	costOfRuleByte  = 500
 	// costOfEvaluating is the cost of evaluating a CEL rule, in addition to CEL's own cost.
 	costOfEvaluating = 20
-	// memoryOfCandidate is the memory of a candidate for a requirement, also in the constraints of the solver, and memoryOfOperator that
-	// of a version in a channel, in bytes.
-	memoryOfCandidate, memoryOfOperator = 80, 40
+	// costOfOwner is the cost of finding whether other packages own a kind.
+	costOfOwner = 2
 	// checkEvery is the number of steps after which a resolution checks for cancellation.
 	checkEvery = 10_000
 	// checkCalls is the number of calls to Spend after which a resolution checks for cancellation, even if the costs
 	// are small.
 	checkCalls = 64
+)
+
+// Memory, in bytes, of the parts of a resolution. What the solver allocates for them is included; TestMemoryOfProblemsIsWhatTheyTake
+// measures it.
+const (
+	// memoryOfOperator is the memory of a version in a channel, also as the result of the search that is being made.
+	memoryOfOperator = 56
+	// memoryOfCandidate is the memory of a candidate for a requirement or a Subscription, and memoryOfNeed that of a requirement of a
+	// version, in addition to its candidates.
+	memoryOfCandidate, memoryOfNeed = 80, 750
+	// memoryOfVersion is the memory of a version or Subscription that the solver considers.
+	memoryOfVersion = 1_400
+	// memoryOfKind is the memory of a kind while it is found who owns it, and memoryOfOwner that of a version in the rule that a kind or
+	// package has one owner. memoryOfPair is the memory of such a rule for two versions.
+	memoryOfKind, memoryOfOwner, memoryOfPair = 200, 450, 800
+	// memoryOfSearch is the memory of a cached search, and memoryOfHit that of a version in its result.
+	memoryOfSearch, memoryOfHit = 256, 16
+	// memoryOfRule is the memory of a compiled CEL rule, in addition to memoryOfRuleByte for each byte.
+	memoryOfRule, memoryOfRuleByte = 16 << 10, 128
+	// memoryOfFacts is the memory of what a resolution notes about a bundle.
+	memoryOfFacts = 256
+	// memoryOfChange is the memory of a change in the answer, and memoryOfNeeder that of a Subscription that needs it.
+	memoryOfChange, memoryOfNeeder = 800, 16
 )
 
 // LimitError reports that a resolution was stopped because it exceeded its Limits.
@@ -123,9 +145,9 @@ type meter struct {
 	counted  map[*facts]bool
 	memory   int64
 	memoryBy map[source]int
-	// ofCandidates is the part of memory that the candidates of the current problem take.
-	ofCandidates int64
-	here         origin
+	// ofProblems is the part of memory that the problems take which exist now, and ofRules that of the rules in compiled.
+	ofProblems, ofRules int64
+	here                origin
 	// searches caches the results of searches in the catalogs of tenants.
 	searches searches
 	// by contains the cost of each operator. current is the operator that is being charged, and since is the value of
@@ -195,13 +217,14 @@ func (m *meter) Spend(cost int) error {
 func (m *meter) hold(f *facts) error {
 	if m.err == nil && !m.counted[f] {
 		m.counted[f] = true
-		m.charge(memoryOfNeeds(f.properties))
+		return m.charge(memoryOfFacts + memoryOfNeeds(f.properties))
 	}
 	return m.err
 }
 
-// charge counts memory, in bytes, that exists until the resolution ends.
-func (m *meter) charge(size int64) {
+// charge counts memory, in bytes, that exists until the resolution ends. It returns the meter's error: then, what the memory is for must
+// not be allocated.
+func (m *meter) charge(size int64) error {
 	m.memory += size
 	if m.current != nil {
 		m.memoryBy[m.current.source()] += int(size)
@@ -209,16 +232,25 @@ func (m *meter) charge(size int64) {
 	if m.err == nil && m.limits.Memory > 0 && m.memory > m.limits.Memory {
 		m.err = &LimitError{Namespace: m.namespace, Limits: m.limits, Large: true}
 	}
+	return m.err
 }
 
-// chargeCandidates counts the memory of candidates, which exist until the problem is built again.
-func (m *meter) chargeCandidates(n int) {
-	m.ofCandidates += int64(n) * memoryOfCandidate
-	m.charge(int64(n) * memoryOfCandidate)
+// chargeProblem is charge for n parts of a problem, each of the given size. They exist until release.
+func (m *meter) chargeProblem(n, size int) error {
+	m.ofProblems += int64(n) * int64(size)
+	return m.charge(int64(n) * int64(size))
 }
 
-// forgetCandidates frees the memory of the candidates.
-func (m *meter) forgetCandidates() { m.memory, m.ofCandidates = m.memory-m.ofCandidates, 0 }
+// release frees the memory of problems, except for that which existed earlier.
+func (m *meter) release(earlier int64) {
+	m.memory, m.ofProblems = m.memory-m.ofProblems+earlier, earlier
+}
+
+// borrow checks that there is room for memory that is needed for a moment.
+func (m *meter) borrow(size int64) error {
+	defer func() { m.memory -= size }()
+	return m.charge(size)
+}
 
 func (m *meter) isLarge() bool {
 	var exceeded *LimitError

@@ -237,7 +237,7 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	case problem != nil || s.Optional:
 		return nil, problem
 	}
-	if d.meter.Spend(costOfCandidate*len(found.chain.installable)) != nil {
+	if n := len(found.chain.installable); d.meter.Spend(costOfCandidate*n) != nil || d.meter.charge(int64(n)*memoryOfHit) != nil {
 		return nil, nil
 	}
 	return installable(d.meter, s.Subscription, found)
@@ -277,7 +277,11 @@ func (d *decision) successors(s Subject, found *found, problem *Problem) []*oper
 		return []*operator{current}
 	}
 	var out []*operator
-	for _, f := range found.chain.successors(current.facts, found.index.bundles[s.Subscription.Spec.Package]) {
+	newer := found.chain.successors(current.facts, found.index.bundles[s.Subscription.Spec.Package])
+	if d.meter.charge(int64(len(newer))*(memoryOfOperator+memoryOfHit)) != nil {
+		return []*operator{current}
+	}
+	for _, f := range newer {
 		o := found.index.newOperator(found.channel, f)
 		o.replaces = s.Installed.Name
 		out = append(out, o)
@@ -293,15 +297,18 @@ func (d *decision) factsOf(s Subject) *facts {
 	if x := d.indexOf(types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}); x != nil {
 		published = x.bundles[spec.Package][s.Installed.Name]
 	}
-	if published != nil && published.isNoted(s.Installed.Annotations[names.AnnotationProperties]) {
+	if published != nil && d.meter.Spend(len(published.properties)) == nil && published.isNoted(s.Installed.Annotations[names.AnnotationProperties]) {
 		return published // the published facts are equal, and already parsed
 	}
 	_ = d.meter.Spend(costOfReading(s.Installed)) // the meter keeps the error
-	if f := notedFacts(s.Installed, spec.Package); f != nil {
-		return f
-	}
-	if published != nil {
+	f := notedFacts(s.Installed, spec.Package)
+	switch {
+	case f != nil:
+	case published != nil:
 		return published
+	default:
+		f = installedFacts(s.Installed, spec.Package)
 	}
-	return installedFacts(s.Installed, spec.Package)
+	_ = d.meter.charge(memoryOfReading(s.Installed, f))
+	return f
 }

@@ -69,6 +69,9 @@ var subscriptions = &sat.Scope{In: "subscription"}
 func (d *decision) newProblem() *problem {
 	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, present: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, unavailable: d.unavailable}
 	for _, r := range d.roots {
+		if d.meter.Spend(len(r.candidates)) != nil {
+			return p
+		}
 		for _, o := range r.candidates {
 			if o.inPlace() {
 				p.inPlace = append(p.inPlace, o)
@@ -89,9 +92,11 @@ func (o *operator) inPlace() bool { return o.installed || o.planned }
 
 // build returns the problem for the roots, including all versions that they may require and all constraints.
 func (d *decision) build() (*problem, error) {
-	d.meter.forgetCandidates()
 	p := d.newProblem()
 	for _, r := range d.roots {
+		if d.meter.chargeProblem(1, memoryOfVersion+2*memoryOfNeed) != nil || d.meter.chargeProblem(len(r.candidates), memoryOfCandidate) != nil {
+			return nil, d.meter.err
+		}
 		ids := p.addAll(r.candidates)
 		if r.relaxed {
 			continue
@@ -130,6 +135,7 @@ func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 			return
 		}
 		f := installedFacts(csv, "")
+		_ = d.meter.charge(memoryOfReading(csv, f)) // the meter keeps the error
 		f.pkg = f.statedPackage()
 		d.others = append(d.others, d.meter.existing(f))
 	}
@@ -146,17 +152,27 @@ func (f *facts) statedPackage() string {
 	return ""
 }
 
-func (p *problem) add(o *operator) {
-	if id := o.id(); p.operators[id] == nil {
-		p.operators[id] = o
-		p.order = append(p.order, id)
+// add adds a version to the problem. It returns the meter's error.
+func (p *problem) add(o *operator) error {
+	id := o.id()
+	if p.operators[id] != nil {
+		return p.meter.err
 	}
+	if err := p.meter.chargeProblem(1, memoryOfVersion); err != nil {
+		return err
+	}
+	p.operators[id] = o
+	p.order = append(p.order, id)
+	return nil
 }
 
+// addAll adds versions, for which the caller has paid as candidates, and returns their IDs.
 func (p *problem) addAll(all []*operator) []sat.ID {
 	ids := make([]sat.ID, 0, len(all))
 	for _, o := range all {
-		p.add(o)
+		if p.add(o) != nil {
+			return nil
+		}
 		ids = append(ids, o.id())
 	}
 	return ids
@@ -194,6 +210,9 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		if err := p.meter.Spend(1 + len(p.inPlace)); err != nil {
 			return nil, err
 		}
+		if err := p.meter.chargeProblem(1, memoryOfNeed); err != nil {
+			return nil, err
+		}
 		n := &need{owner: o, what: r, candidates: p.metBy(o, r)}
 		owned := len(n.candidates) > 0
 		if o.inPlace() && !owned {
@@ -204,7 +223,6 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 			d.addServed(n)
 		}
 		out = append(out, n)
-		p.meter.chargeCandidates(len(n.candidates))
 		if err := p.meter.Spend(costOfCandidate * len(n.candidates)); err != nil {
 			return nil, err
 		}
@@ -219,7 +237,10 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 func (p *problem) metBy(o *operator, r requirement) []*operator {
 	var out []*operator
 	for _, present := range p.inPlace {
-		if present.id() != o.id() && r.match(p.meter, present.facts) && !slices.Contains(out, present) {
+		if present.id() != o.id() && r.match(p.meter, present.facts) && p.meter.Spend(1+len(out)/10) == nil && !slices.Contains(out, present) {
+			if p.meter.chargeProblem(1, memoryOfCandidate) != nil {
+				return nil
+			}
 			out = append(out, present)
 		}
 	}
@@ -233,7 +254,9 @@ func (d *decision) addServed(n *need) {
 	if a == nil || d.in.Serves == nil || !d.in.Serves(schema.GroupVersionKind(*a)) {
 		return
 	}
-	n.candidates = append(n.candidates, d.meter.serving(*a))
+	if d.meter.chargeProblem(1, memoryOfCandidate) == nil {
+		n.candidates = append(n.candidates, d.meter.serving(*a))
+	}
 }
 
 // addFromCatalogs adds candidates from the catalogs: the operator's own catalog first, then the others in order of
@@ -241,7 +264,11 @@ func (d *decision) addServed(n *need) {
 func (d *decision) addFromCatalogs(n *need) {
 	known := len(n.candidates)
 	from := func(x *index) {
-		for _, o := range x.search(d.meter, n.what) {
+		found := x.search(d.meter, n.what)
+		if d.meter.chargeProblem(len(found), memoryOfCandidate) != nil {
+			return
+		}
+		for _, o := range found {
 			if d.meter.Spend(1+known) != nil {
 				return
 			}
@@ -268,6 +295,7 @@ func (p *problem) addUniqueness() {
 	byPackage, byAPI := map[string][]sat.ID{}, map[api][]sat.ID{}
 	var packages []string
 	var apis []api
+	shared := p.sharedKinds()
 	for _, id := range p.order {
 		o := p.operators[id]
 		if o.pkg != "" {
@@ -276,7 +304,11 @@ func (p *problem) addUniqueness() {
 			}
 			byPackage[o.pkg] = append(byPackage[o.pkg], id)
 		}
-		for _, a := range o.apis {
+		of := shared[o.facts]
+		if p.meter.Spend(1+costOfOwner*len(of)) != nil || p.meter.chargeProblem(len(of), memoryOfOwner) != nil {
+			return
+		}
+		for _, a := range of {
 			if byAPI[a] == nil {
 				apis = append(apis, a)
 			}
@@ -287,17 +319,56 @@ func (p *problem) addUniqueness() {
 		p.atMostOne(byPackage[pkg], &note{pkg: pkg})
 	}
 	for _, a := range apis {
-		if ids := byAPI[a]; !p.samePackage(ids) {
-			p.atMostOne(ids, &note{api: &a})
-		}
+		p.atMostOne(byAPI[a], &note{api: &a})
 	}
 }
 
-// samePackage reports whether all versions belong to one package, in which case the package's uniqueness rule already
-// covers them.
-func (p *problem) samePackage(ids []sat.ID) bool {
-	first := p.operators[ids[0]].pkg
-	return first != "" && !slices.ContainsFunc(ids, func(id sat.ID) bool { return p.operators[id].pkg != first })
+// sharedKinds returns, for each bundle, its kinds that a bundle of another package owns as well. If all owners of a kind belong to one
+// package, the package's uniqueness rule already covers them. Each bundle counts once, in however many channels it is.
+func (p *problem) sharedKinds() map[*facts][]api {
+	type owners struct {
+		first  *facts
+		shared bool
+	}
+	all, of := map[api]owners{}, map[*facts][]api{}
+	earlier := p.meter.ofProblems
+	visit := func(see func(f *facts, a api) (charged bool)) {
+		seen := make(map[*facts]bool, len(p.order))
+		for _, id := range p.order {
+			f := p.operators[id].facts
+			if seen[f] {
+				continue
+			}
+			seen[f] = true
+			if p.meter.Spend(1+costOfOwner*len(f.apis)) != nil {
+				return
+			}
+			for _, a := range f.apis {
+				if see(f, a) && p.meter.chargeProblem(1, memoryOfKind) != nil {
+					return
+				}
+			}
+		}
+	}
+	visit(func(f *facts, a api) bool {
+		by, known := all[a]
+		switch {
+		case !known:
+			all[a] = owners{first: f}
+		case !by.shared && by.first != f && (f.pkg == "" || f.pkg != by.first.pkg):
+			all[a] = owners{by.first, true}
+		}
+		return !known
+	})
+	found := p.meter.ofProblems - earlier
+	visit(func(f *facts, a api) bool {
+		if all[a].shared {
+			of[f] = append(of[f], a)
+		}
+		return all[a].shared
+	})
+	p.meter.release(p.meter.ofProblems - found) // that of all
+	return of
 }
 
 func (p *problem) atMostOne(ids []sat.ID, n *note) {
@@ -323,7 +394,7 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 		p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMostOne, IDs: counted, Note: n})
 	}
 	for _, one := range coexisting {
-		if p.meter.Spend(costOfCandidate*len(counted)) != nil {
+		if p.meter.Spend(costOfCandidate*len(counted)) != nil || p.meter.chargeProblem(len(counted), memoryOfPair) != nil {
 			return
 		}
 		for _, id := range counted {

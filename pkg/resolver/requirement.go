@@ -81,9 +81,9 @@ func identify(p catalog.Property, all []requirement) {
 	lines := map[string]string{}
 	for i := range all {
 		if _, known := lines[all[i].message]; !known {
-			lines[all[i].message] = message.OneLine(all[i].message)
+			lines[all[i].message] = message.OneLine(cutMessage(all[i].message))
 		}
-		all[i].text, all[i].message = message.OneLine(all[i].text), lines[all[i].message]
+		all[i].text, all[i].message = message.OneLine(cutMessage(all[i].text)), lines[all[i].message]
 		all[i].key = fmt.Sprintf("%s %d", hash, i)
 	}
 }
@@ -257,6 +257,9 @@ func compound(m *meter, word string, members []constraints.Constraint, depth int
 		return requirement{}, fmt.Errorf("a constraint has more than %d CEL rules", maxRules)
 	}
 	out := compoundOf(word, parts, texts)
+	for i := range parts { // only those of the whole are used, and each level of nesting would keep its own
+		parts[i].pkgs, parts[i].apis = nil, nil
+	}
 	out.rules, out.cost = rules, cost
 	return out, nil
 }

@@ -277,15 +277,14 @@ func (in Input) parse(ctx context.Context, pin Pin, content *catalog.Content, le
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", pin.Bundle, err)
 	}
-	*left -= b.Cost
 	if b.CSV.Name != pin.Bundle {
 		return nil, fmt.Errorf("bundle %q: its ClusterServiceVersion is named %q", pin.Bundle, b.CSV.Name)
 	}
 	roles := build.CostOfRoles(b.CSV, in.Namespace, in.Targets)
-	if roles > *left {
-		return nil, fmt.Errorf("bundle %q, with the roles for its permissions in all target namespaces: %w", pin.Bundle, &bundle.CostError{Cost: roles, Limit: *left})
+	if rest := *left - b.Cost; roles > rest { // left is unchanged, because the bundle is parsed again if there is more room
+		return nil, fmt.Errorf("bundle %q, with the roles for its permissions in all target namespaces: %w", pin.Bundle, &bundle.CostError{Cost: roles, Limit: rest})
 	}
-	*left -= roles
+	*left -= b.Cost + roles
 	checker := install.NewCSVRuleChecker(in.RBAC.Roles, in.RBAC.RoleBindings, in.RBAC.ClusterRoles, in.RBAC.ClusterRoleBindings, b.CSV)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: in.Account.Namespace, Name: in.Account.Name, UID: in.Account.UID,

@@ -22,6 +22,8 @@ type searches struct {
 	mu     sync.Mutex
 	all    map[searched]hits
 	weight int
+	// size is the memory of the results, in bytes.
+	size int64
 }
 
 // searched identifies a search. The index identifies the content of the catalog.
@@ -52,14 +54,22 @@ func (s *searches) get(x *index, key string) (hits, bool) {
 	return known, ok
 }
 
-func (s *searches) add(x *index, key string, found hits) {
+// add caches a result, unless it is larger than all results together may be. It returns how much more memory the cache takes, which is
+// negative if other results were dropped.
+func (s *searches) add(x *index, key string, found hits) (more int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	weight := 1 + len(found.operators) + len(key)/bytesPerHit
+	if weight > maxRemembered {
+		return 0
+	}
+	before := s.size
 	if s.weight += weight; s.all == nil || s.weight > maxRemembered {
-		s.all, s.weight = map[searched]hits{}, weight
+		s.all, s.weight, s.size = map[searched]hits{}, weight, 0
 	}
 	s.all[searched{x, key}] = found
+	s.size += memoryOfSearch + int64(len(key)) + memoryOfHit*int64(len(found.operators))
+	return s.size - before
 }
 
 // forget removes the results for a catalog whose content has changed.

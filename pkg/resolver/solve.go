@@ -15,10 +15,13 @@ import (
 // satisfied.
 func (d *decision) solve() {
 	for len(d.roots) > 0 && d.meter.Spend(len(d.roots)) == nil {
+		d.last = nil // otherwise, it would exist together with the next problem
+		d.meter.release(0)
 		if p, taken, ok := d.solveGreedily(); ok {
 			d.choose(p, taken)
 			return
 		}
+		d.meter.release(0)
 		p, err := d.build()
 		d.last = p
 		var taken []sat.ID
@@ -69,7 +72,9 @@ func (d *decision) dropClashing(p *problem, core []sat.Applied) {
 			return
 		}
 		leaving[r] = true
-		d.answer.Problems[r.Subscription.UID] = d.explain(p, c, r)
+		problem := d.explain(p, c, r)
+		d.answer.Problems[r.Subscription.UID] = problem
+		_ = d.meter.charge(int64(len(problem.Message))) // the meter keeps the error
 	}
 	d.roots = slices.DeleteFunc(d.roots, func(r *root) bool { return leaving[r] })
 }
@@ -89,6 +94,9 @@ func rootsIn(core []sat.Applied) []*root {
 // choose adds the changes in a solution to the answer.
 func (d *decision) choose(p *problem, taken []sat.ID) {
 	c := &changes{problem: p, taken: map[sat.ID]bool{}, neededBy: map[sat.ID][]*operatorsv1alpha1.Subscription{}, set: map[sat.ID]sat.ID{}}
+	if d.meter.Spend(len(taken)) != nil || d.meter.charge(int64(len(taken))*memoryOfChange) != nil {
+		return
+	}
 	for _, id := range taken {
 		c.taken[id] = true
 		if o := p.operators[id]; o != nil && !o.inPlace() {
@@ -171,6 +179,9 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 	if c.meter.Spend(1+len(c.neededBy[id])) != nil || slices.Contains(c.neededBy[id], sub) {
 		return
 	}
+	if c.meter.charge(memoryOfNeeder) != nil {
+		return
+	}
 	c.neededBy[id] = append(c.neededBy[id], sub)
 	for _, n := range c.needs[id] {
 		if c.meter.Spend(len(n.candidates)) != nil {
@@ -190,30 +201,42 @@ func (c *changes) recordNeedsInPlace(roots []*root) {
 		if o := c.operators[id]; o == nil || !o.inPlace() {
 			continue
 		}
+		subs := c.requesting(roots, id)
 		for _, n := range c.needs[id] {
-			if c.meter.Spend(len(n.candidates)+len(roots)+len(c.ids)) != nil {
-				return
-			}
-			other := c.changeIn(n.candidates)
-			if other == nil {
-				continue
-			}
-			for _, sub := range requesting(roots, id) {
-				c.recordNeed(other.id(), sub)
-			}
-			for _, change := range c.ids {
-				if old := c.replaced(change); old != nil && slices.Contains(n.candidates, old) {
-					c.union(change, other.id())
-				}
-			}
+			c.recordNeedInPlace(n, subs)
+		}
+	}
+}
+
+// recordNeedInPlace does so for one need of a version with these Subscriptions.
+func (c *changes) recordNeedInPlace(n *need, subs []*operatorsv1alpha1.Subscription) {
+	if c.meter.Spend(1+len(n.candidates)) != nil {
+		return
+	}
+	other := c.changeIn(n.candidates)
+	if other == nil {
+		return
+	}
+	for _, sub := range subs {
+		c.recordNeed(other.id(), sub)
+	}
+	for _, change := range c.ids {
+		if c.meter.Spend(1) != nil {
+			return
+		}
+		if old := c.replaced(change); old != nil && c.meter.Spend(len(n.candidates)/10) == nil && slices.Contains(n.candidates, old) {
+			c.union(change, other.id())
 		}
 	}
 }
 
 // requesting returns the Subscriptions of a version or, if it has none, all Subscriptions.
-func requesting(roots []*root, id sat.ID) (subs []*operatorsv1alpha1.Subscription) {
+func (c *changes) requesting(roots []*root, id sat.ID) (subs []*operatorsv1alpha1.Subscription) {
 	var all []*operatorsv1alpha1.Subscription
 	for _, r := range roots {
+		if c.meter.Spend(1+len(r.candidates)) != nil {
+			return nil
+		}
 		all = append(all, r.Subscription)
 		if slices.ContainsFunc(r.candidates, func(o *operator) bool { return o.id() == id }) {
 			subs = append(subs, r.Subscription)
@@ -234,6 +257,9 @@ func (c *changes) join() {
 			return
 		}
 		for _, n := range c.needs[id] {
+			if c.meter.Spend(1+len(n.candidates)) != nil {
+				return
+			}
 			if other := c.changeIn(n.candidates); other != nil {
 				c.union(id, other.id())
 			}
@@ -280,6 +306,7 @@ func (c *changes) touches(old *operator, change sat.ID) bool {
 
 func (c *changes) find(id sat.ID) sat.ID {
 	for c.set[id] != id {
+		c.set[id] = c.set[c.set[id]] // halves the path, which can lead through all changes
 		id = c.set[id]
 	}
 	return id

@@ -121,7 +121,10 @@ func (c Cluster) present(m *meter) []*facts {
 func (c Cluster) describe(m *meter, r requirement, present []*facts, search bool) Unmet {
 	out := Unmet{Text: r.text, Reason: r.message}
 	for _, f := range present {
-		if slices.Contains(r.pkgs, f.pkg) && len(out.Installed) < maxNamed {
+		if len(out.Installed) == maxNamed || m.Spend(1+len(r.pkgs)/10) != nil {
+			break
+		}
+		if slices.Contains(r.pkgs, f.pkg) {
 			out.Installed = append(out.Installed, fmt.Sprintf("package %s, version %s", f.pkg, versionText(f.version)))
 		}
 	}

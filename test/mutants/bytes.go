@@ -257,8 +257,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "an-operator-for-each-match", Rule: 8, File: "pkg/resolver/index.go",
-			Old:    "		if m.operators[c] == nil {",
-			New:    "		if c != nil {",
+			Old:    "		if m.operators[c] == nil && m.charge",
+			New:    "		if m.charge",
 			Killer: unit("pkg/resolver", "TestAnIndexHasOneOperatorPerEntry"),
 		},
 		{

@@ -77,8 +77,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "requirements-of-any-length-are-kept", Rule: 8, File: "pkg/resolver/facts.go",
-			Old:    " && bytesOf(all) <= maxKeptBytes {",
-			New:    " && bytesOf(all) >= 0 {",
+			Old:    " || bytesOf(read.all) > maxKeptBytes {",
+			New:    " {",
 			Killer: unit("pkg/resolver", "TestParsedRangesAreNotKept"),
 		},
 		{

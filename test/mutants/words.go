@@ -83,7 +83,7 @@ func words() []Mutant {
 		},
 		{
 			Name: "requirements-are-text", Rule: 8, File: "pkg/resolver/requirement.go",
-			Old:    "all[i].text, all[i].message = message.OneLine(all[i].text), lines[all[i].message]",
+			Old:    "all[i].text, all[i].message = message.OneLine(cutMessage(all[i].text)), lines[all[i].message]",
 			New:    "_ = lines",
 			Killer: unit("test/injection", "TestCatalogs"),
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // A quantity below a billionth took three times what was counted, because it is a pointer to its digits. The free slots of a map are not
@@ -36,5 +37,24 @@ func TestMapsOfQuantitiesTakeWhatIsCounted(t *testing.T) {
 			runtime.KeepAlive(text)
 			runtime.KeepAlive(entries)
 		}
+	}
+}
+
+// As many digits as a quantity may have take 95 bytes.
+func TestDigitsOfQuantitiesTakeWhatIsCounted(t *testing.T) {
+	for _, digits := range []int{30, 60, maxDigits - 1} {
+		all, text := make([]resource.Quantity, 10_000), []byte(`"`+strings.Repeat("7", digits)+`"`)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range all {
+			require.NoError(t, all[i].UnmarshalJSON(text))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		took := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(len(all))
+		t.Logf("%d digits: %d bytes", digits, took)
+		require.LessOrEqual(t, took, int64(decimalBytes))
+		runtime.KeepAlive(all)
 	}
 }

@@ -57,7 +57,7 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 		return nil, err
 	}
 	e := &encoding{
-		problem: p, budget: budget, g: gini.NewVc(4*len(p.Variables)+1, 0),
+		problem: p, budget: budget, g: gini.NewVc(p.literals(guarded)+1, 0),
 		lits: make(map[ID]z.Lit, len(p.Variables)), index: make(map[ID]int, len(p.Variables)),
 	}
 	for i, v := range p.Variables {
@@ -82,6 +82,26 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 		}
 	}
 	return e, nil
+}
+
+// literals returns how many variables the solver has for the problem. It takes about 400 bytes for each, so it is not told a higher number.
+func (p Problem) literals(guarded bool) int {
+	n := len(p.Variables)
+	count := func(constraints []Constraint) {
+		for _, c := range constraints {
+			if guarded {
+				n++
+			}
+			if c.Kind == AtMostOne {
+				n += max(0, len(c.IDs)-1)
+			}
+		}
+	}
+	for _, v := range p.Variables {
+		count(v.Constraints)
+	}
+	count(p.Global)
+	return n
 }
 
 func (e *encoding) add(id ID, c Constraint, guarded bool) error {
