@@ -83,7 +83,7 @@ func catalogs() []row {
 			s.Create(&corev1.ConfigMap{ObjectMeta: theirs.Meta("content"), Data: map[string]string{"catalog.yaml": content}})
 			s.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: theirs.Meta("catalog"),
 				Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
-			requireReady(theirs, "catalog")
+			s.settle() // the catalog has been read
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
 				spec.CatalogSourceNamespace, spec.Channel = theirs.Namespace, ""
 			})
