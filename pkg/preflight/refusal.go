@@ -93,6 +93,13 @@ func isRefusal(err error) bool {
 	return code >= 400 && code < 500 && !apierrors.IsUnauthorized(err) && !apierrors.IsConflict(err)
 }
 
+// IsAboutObject reports whether the answer to a write is about the object: the API server, a policy or a webhook does not accept it, or it
+// has changed or does not exist. All other errors may not occur in another attempt or by another user.
+func IsAboutObject(err error) bool {
+	code := codeOf(err)
+	return code >= 400 && code < 500 && !isUndecided(err) && !apierrors.IsUnauthorized(err) && !lacksPermission(err)
+}
+
 // isByWebhook reports whether a webhook refuses an object. A webhook can use any code, reason and causes, including those of
 // errors in the object; the API server only adds this prefix to its message.
 func isByWebhook(err error) bool {

@@ -7,6 +7,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
@@ -87,6 +88,22 @@ type found struct {
 // the global ones.
 func (in Input) canUse(catalog types.NamespacedName) bool {
 	return catalog.Namespace == in.Namespace || catalog.Namespace == in.GlobalCatalogNamespace && !in.ExcludeGlobal
+}
+
+// Snapshot returns the content of a catalog if the namespace can use it. Any user may have written the key, and Catalogs also contains
+// the catalogs of other namespaces, so that everything that depends on a catalog's content gets it from here.
+func (in Input) Snapshot(key types.NamespacedName) (*catalog.Snapshot, bool) {
+	if in.Catalogs == nil || !in.canUse(key) {
+		return nil, false
+	}
+	return in.Catalogs.Get(key)
+}
+
+// HasContent reports whether the content of one of the Visible catalogs is available. Global catalogs are visible even if they are excluded.
+func (in Input) HasContent(key types.NamespacedName) bool {
+	in.ExcludeGlobal = false
+	_, ok := in.Snapshot(key)
+	return ok
 }
 
 // findChannel finds the channel of a Subscription, which defaults to the package's default channel.

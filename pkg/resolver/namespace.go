@@ -163,7 +163,7 @@ func (d *decision) openCatalogs() {
 		if !d.in.canUse(key) {
 			continue
 		}
-		snapshot, ok := d.in.Catalogs.Get(key)
+		snapshot, ok := d.in.Snapshot(key)
 		if !ok {
 			d.unavailable = append(d.unavailable, key)
 			continue

@@ -36,7 +36,8 @@ type Input struct {
 	// ExcludeGlobal excludes the global catalogs from resolution (OperatorGroup annotation
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
-	Catalogs      Catalogs
+	// Catalogs contains the catalogs of all namespaces. Only Snapshot and HasContent read from it.
+	Catalogs Catalogs
 	// Reading bounds the time for reading and parsing contents, for all calls with this Input; nil means no limit.
 	Reading *Reading
 	// Interrupt is called before each bundle is parsed, unless it is nil. Its error ends the call.
@@ -225,7 +226,7 @@ func (in Input) notVisible(key types.NamespacedName) error {
 
 // read returns the content of a bundle, and its digest.
 func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (content *catalog.Content, digest string, err error) {
-	snapshot, ok := in.Catalogs.Get(key)
+	snapshot, ok := in.Snapshot(key)
 	if !ok {
 		return nil, "", fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
 	}
@@ -298,10 +299,7 @@ func (in Input) parse(ctx context.Context, pin Pin, content *catalog.Content, le
 // propertiesOf returns the properties that the catalog declares for a pinned bundle, in the form that a
 // ClusterServiceVersion records, or "" if the catalog is not available.
 func (in Input) propertiesOf(pin Pin) string {
-	if in.Catalogs == nil {
-		return ""
-	}
-	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
+	snapshot, ok := in.Snapshot(pin.CatalogKey())
 	if !ok || snapshot.Packages[pin.Package] == nil || snapshot.Packages[pin.Package].Bundles[pin.Bundle] == nil {
 		return ""
 	}

@@ -73,6 +73,27 @@ func catalogs() []row {
 			})
 			s.refused("is not visible from namespace")
 		}},
+		{number: "403", title: "the deprecation messages and the default channel of a neighbor's catalog", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			theirs := s.other("theirs")
+			const private = "a-message-of-a-private-catalog"
+			content := forge.Catalog(bundleOf(csv())) + fmt.Sprintf(`{"schema": "olm.deprecations", "package": %[1]q, "entries": [
+				{"reference": {"schema": "olm.package"}, "message": %[2]q}, {"reference": {"schema": "olm.channel", "name": %[3]q}, "message": %[2]q}]}`,
+				probe, private, forge.Channel)
+			s.Create(&corev1.ConfigMap{ObjectMeta: theirs.Meta("content"), Data: map[string]string{"catalog.yaml": content}})
+			s.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: theirs.Meta("catalog"),
+				Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
+			s.settle() // the catalog has been read
+			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
+				spec.CatalogSourceNamespace, spec.Channel = theirs.Namespace, ""
+			})
+			s.refused("is not visible from namespace")
+			s.settle()
+			for _, c := range s.Subscription(s.T).Status.Conditions {
+				require.NotContains(s.T, string(c.Type), "Deprecated")
+				require.NotContains(s.T, c.Message, private)
+			}
+		}},
 		{number: "90a", title: "a ConfigMap of another namespace as a catalog", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "../kube-system/y"})

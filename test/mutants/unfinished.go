@@ -76,5 +76,47 @@ func unfinished() []Mutant {
 			New:    "		if false && status.PlanWasIncomplete(&sub.Status) {",
 			Killer: unit("cmd/kubectl-remit/status", "TestNotesWhetherADeletedPlanWasComplete"),
 		},
+		{
+			Name: "what-olm-wrote-about-a-deleted-plan-counts", Rule: 0, File: "pkg/lib/status/incomplete.go",
+			Old:    "			c.Type == operatorsv1alpha1.SubscriptionInstallPlanMissing && c.Reason == names.ReasonPlanIncomplete:",
+			New:    "			c.Type == operatorsv1alpha1.SubscriptionInstallPlanMissing && c.Reason != names.ReasonSuperseded:",
+			Killer: unit(pkg, "TestAnOperatorOfWhichOLMDeletedThePlanGetsNoPlan"),
+		},
+		{
+			Name: "remit-does-not-recognize-its-own-reason", Rule: 0, File: file,
+			Old:    "	return &reasoned{names.ReasonPlanIncomplete, message.Lines(",
+			New:    "	return &reasoned{operatorsv1alpha1.ReferencedInstallPlanNotFound, message.Lines(",
+			Killer: unit(pkg, "TestMissingPlan"),
+		},
+		{
+			Name: "a-failed-plan-is-tried-again-without-its-predecessor", Rule: 0, File: file,
+			Old:    "made.plan != nil && made.pin.Bundle == installed.Name {",
+			New:    "made.plan != nil && made.pin.Bundle == \"\" {",
+			Killer: unit(pkg, "TestAFailedPlanIsNotTriedAgainWithoutTheVersionThatItReplaced"),
+		},
+		{
+			Name: "a-duplicate-finishes-a-version-too", Rule: 0, File: file,
+			Old:    "	if installed == nil || w.isDuplicate(sub) {",
+			New:    "	if installed == nil {",
+			Killer: unit(pkg, "TestAVersionOfTwoSubscriptionsGetsOnePlan"),
+		},
+		{
+			Name: "unfinished-versions-reveal-the-catalogs-of-others", Rule: 0, File: file,
+			Old:    "	snapshot, ok := w.input.Snapshot(key)",
+			New:    "	snapshot, ok := w.input.Catalogs.Get(key)",
+			Killer: unit(pkg, "TestAnUnfinishedVersionDoesNotRevealCatalogsOfOtherNamespaces"),
+		},
+		{
+			Name: "deprecations-reveal-the-catalogs-of-others", Rule: 0, File: "pkg/controller/subscription/deprecation.go",
+			Old:    "	snapshot, ok := w.input.Snapshot(w.catalogOf(sub).key)",
+			New:    "	snapshot, ok := w.input.Catalogs.Get(w.catalogOf(sub).key)",
+			Killer: unit(pkg, "TestDeprecationConditions"),
+		},
+		{
+			Name: "every-catalog-can-be-read", Rule: 0, File: "pkg/resolver/lookup.go",
+			Old:    "	if in.Catalogs == nil || !in.canUse(key) {",
+			New:    "	if in.Catalogs == nil {",
+			Killer: unit(pkg, "TestDeprecationConditions"),
+		},
 	}
 }

@@ -3,16 +3,15 @@ package adopt
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/message"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 const (
@@ -126,7 +125,8 @@ func (p *plan) leave(g *signing, why string) {
 }
 
 // signAll signs the objects of a plan. An object outside the namespace is left if the API server refuses to change it, for example
-// because its annotations have no space for the proof, or because it was changed after it was read.
+// because its annotations have no space for the proof, or because it was changed after it was read. Other errors, such as an overload or
+// a missing permission, say nothing about the object and end the adoption, which can be run again.
 func (s *signer) signAll(ctx context.Context, p *plan) error {
 	for i := range p.signs {
 		g := &p.signs[i]
@@ -140,7 +140,7 @@ func (s *signer) signAll(ctx context.Context, p *plan) error {
 		err := s.sign(ctx, g)
 		switch {
 		case err == nil:
-		case !p.isOutside(g.object) || !isAnswer(err):
+		case !p.isOutside(g.object) || !preflight.IsAboutObject(err):
 			return err
 		case g.owner.Owns(g.object):
 			p.leave(g, "it has the proof, but OLM's fields could not be moved: "+message.Cut(err.Error(), maxAnswer))
@@ -154,10 +154,4 @@ func (s *signer) signAll(ctx context.Context, p *plan) error {
 // unchanged returns the reason why an object is left that the API server refused to change.
 func unchanged(err error) string {
 	return "it could not be changed: " + message.Cut(err.Error(), maxAnswer)
-}
-
-// isAnswer reports whether the API server has answered, in contrast to a failed connection, which says nothing about an object.
-func isAnswer(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status)
 }

@@ -70,6 +70,9 @@ func TestWhatCannotBeSignedElsewhereIsLeft(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*recorded.Server){
 		"without space for the proof": func(server *recorded.Server) { server.Refuse("me: patch Role target/role", tooLong()) },
+		"protected by a policy": func(server *recorded.Server) {
+			server.Refuse("me: patch Role target/role", apierrors.NewForbidden(schema.GroupResource{Resource: "roles"}, "role", errors.New("a policy denies this")))
+		},
 		"changed": func(server *recorded.Server) {
 			recorded.Edit(server, elsewhere(), func(r *rbacv1.Role) { r.Labels["a"] = "b" })
 		},
@@ -102,12 +105,28 @@ func TestWhatCannotBeSignedElsewhereIsLeft(t *testing.T) {
 		require.ErrorContains(t, s.adopt(t.Context(), p), "patch Deployment own/op")
 		require.True(t, isLeftToOLM(t, s))
 	})
-	t.Run("but not after a failed connection", func(t *testing.T) {
-		server, s, p := storedElsewhere(t)
-		server.Refuse("me: patch Role target/role", errors.New("connection refused"))
-		require.ErrorContains(t, s.adopt(t.Context(), p), "connection refused")
-		require.True(t, isLeftToOLM(t, s))
-	})
+	for name, err := range notAboutTheObject() {
+		t.Run("but not after "+name, func(t *testing.T) {
+			server, s, p := storedElsewhere(t)
+			server.Refuse("me: patch Role target/role", err)
+			require.ErrorContains(t, s.adopt(t.Context(), p), err.Error())
+			require.True(t, isLeftToOLM(t, s))
+			require.Equal(t, Adopt, p.verdictOf("Role", "target").Verdict)
+		})
+	}
+}
+
+// notAboutTheObject returns errors that may not occur in another attempt or by another user.
+func notAboutTheObject() map[string]error {
+	roles := schema.GroupResource{Group: rbacv1.GroupName, Resource: "roles"}
+	return map[string]error{
+		"a failed connection":  errors.New("connection refused"),
+		"an error of etcd":     apierrors.NewInternalError(errors.New("etcdserver: leader changed")),
+		"too many requests":    apierrors.NewTooManyRequests("try again", 1),
+		"a timeout":            apierrors.NewTimeoutError("etcdserver: request timed out", 1),
+		"a missing permission": apierrors.NewForbidden(roles, "role", errors.New(`User "me" cannot patch resource "roles" in API group "rbac.authorization.k8s.io" in the namespace "target"`)),
+		"expired credentials":  apierrors.NewUnauthorized("token expired"),
+	}
 }
 
 func TestUndoSkipsWhatCannotBeRestoredElsewhere(t *testing.T) {
@@ -126,6 +145,16 @@ func TestUndoSkipsWhatCannotBeRestoredElsewhere(t *testing.T) {
 	require.Contains(t, wrote, "me: patch Deployment own/op")
 	require.NotContains(t, strings.Join(wrote, "\n"), "RoleBinding")
 	require.Equal(t, "me: delete ConfigMap remit/remit-adopted-own", wrote[len(wrote)-1])
+}
+
+func TestUndoEndsAfterAnErrorThatIsNotAboutAnObject(t *testing.T) {
+	server, s, p := storedElsewhere(t)
+	require.NoError(t, s.adopt(t.Context(), p))
+	server.Refuse("me: patch Role target/role", notAboutTheObject()["an error of etcd"])
+	_ = server.Writes()
+	_, err := s.undo(t.Context(), "own", true)
+	require.ErrorContains(t, err, "leader changed")
+	require.NotContains(t, server.Writes(), "me: delete ConfigMap remit/remit-adopted-own", "the record is needed for another attempt")
 }
 
 // managedBy returns an edit that makes OLM the manager of a label.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // undo gives namespaces back to OLM. The report is valid even if there is an error.
@@ -156,7 +157,7 @@ func (r recordedObject) isUntouched(live client.Object) bool {
 // restoreOrLeave restores an object. It returns the reason if the object is outside the namespace and the API server refuses to change it.
 func (s *signer) restoreOrLeave(ctx context.Context, r recordedObject, namespace string) (why string, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.restore(ctx, r) })
-	if err != nil && r.Namespace != namespace && isAnswer(err) {
+	if err != nil && r.Namespace != namespace && preflight.IsAboutObject(err) {
 		return unchanged(err), nil
 	}
 	return "", err

@@ -94,19 +94,20 @@ func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
 }
 
 func TestNotesWhetherADeletedPlanWasComplete(t *testing.T) {
-	for condition, want := range map[operatorsv1alpha1.SubscriptionConditionType]string{
-		"":                   "was deleted. The operators that it installed continue to run",
-		"UpgradeHeldBack":    "was deleted. The operators that it installed continue to run",
-		"InstallPlanPending": "was deleted before it was complete",
-		"InstallPlanFailed":  "was deleted before it was complete",
-		"InstallPlanMissing": "was deleted before it was complete",
+	for c, want := range map[operatorsv1alpha1.SubscriptionCondition]string{
+		{}:                           "was deleted. The operators that it installed continue to run",
+		{Type: "UpgradeHeldBack"}:    "was deleted. The operators that it installed continue to run",
+		{Type: "InstallPlanPending"}: "was deleted before it was complete",
+		{Type: "InstallPlanFailed"}:  "was deleted before it was complete",
+		{Type: "InstallPlanMissing", Reason: "IncompleteInstallPlanNotFound"}: "was deleted before it was complete",
+		{Type: "InstallPlanMissing", Reason: "ReferencedInstallPlanNotFound"}: "was deleted. The operators that it installed continue to run", // of OLM
 	} {
 		sub := operatorsv1alpha1.Subscription{ObjectMeta: objectMeta("sub")}
 		sub.Status.InstallPlanRef = &corev1.ObjectReference{Name: "install-1"}
-		sub.Status.Conditions = []operatorsv1alpha1.SubscriptionCondition{{Type: condition, Status: corev1.ConditionTrue}}
+		sub.Status.Conditions = []operatorsv1alpha1.SubscriptionCondition{{Type: c.Type, Reason: c.Reason, Status: corev1.ConditionTrue}}
 		g := &Group{Namespace: "ns"}
 		(&world{complete: true, subscriptions: []operatorsv1alpha1.Subscription{sub}}).fillDeletedPlans(g)
 		require.Len(t, g.Notes, 1)
-		require.Contains(t, g.Notes[0], "InstallPlan install-1 of Subscription sub "+want, condition)
+		require.Contains(t, g.Notes[0], "InstallPlan install-1 of Subscription sub "+want, c.Type)
 	}
 }

@@ -110,7 +110,7 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	word(in.ExcludeGlobal, in.Account, in.Group, len(in.Targets), in.Targets, len(in.Visible))
 	for _, key := range in.Visible {
 		digest, priority := "", 0
-		if s, ok := in.Catalogs.Get(key); ok {
+		if s, ok := in.Snapshot(key); ok {
 			digest, priority = s.Digest, s.Priority
 		}
 		word(key, digest, priority)

@@ -13,11 +13,9 @@ import (
 // of a Subscription (schema olm.deprecations of file-based catalogs). A message is "" if there is none.
 type deprecations struct{ pkg, channel, bundle string }
 
+// deprecationsOf returns the deprecation messages for a Subscription. There are none if the namespace cannot use its catalog.
 func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecations) {
-	if w.input.Catalogs == nil {
-		return d
-	}
-	snapshot, ok := w.input.Catalogs.Get(w.catalogOf(sub).key)
+	snapshot, ok := w.input.Snapshot(w.catalogOf(sub).key)
 	if !ok {
 		return d
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/lib/message"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -18,10 +19,11 @@ import (
 
 // isUnfinished reports whether the installed version of a Subscription is unfinished. The Subscription's newest plan shows this, or, if
 // the plan to which the status refers was deleted, what the status says about it. A Subscription that was created after the version
-// finishes it unless the version has already succeeded: the plans of an earlier Subscription are deleted with it. Any user may have
-// written the statuses, which cause at most another plan of the content that is installed.
+// finishes it unless the version has already succeeded: the plans of an earlier Subscription are deleted with it. A duplicate finishes
+// nothing, so that a version gets one plan. Any user may have written the statuses, which cause at most another plan of the content that
+// is installed.
 func (w *world) isUnfinished(sub *operatorsv1alpha1.Subscription, installed *operatorsv1alpha1.ClusterServiceVersion) bool {
-	if installed == nil {
+	if installed == nil || w.isDuplicate(sub) {
 		return false
 	}
 	made, ref := w.planOf(sub), sub.Status.InstallPlanRef
@@ -70,10 +72,11 @@ func (w *world) toFinish(views map[types.UID]*view, sets [][]resolver.Choice) (o
 }
 
 // sameVersion returns the choice that installs an installed version again. ok is false if the channel of the Subscription does not
-// contain the version now.
+// contain the version now. The content is that of the newest plan of the version, even if what it replaced has been deleted since:
+// otherwise, a plan that has failed would be tried again.
 func (w *world) sameVersion(sub *operatorsv1alpha1.Subscription, installed *operatorsv1alpha1.ClusterServiceVersion) (c resolver.Choice, ok bool) {
 	key := w.catalogOf(sub).key
-	snapshot, ok := w.input.Catalogs.Get(key)
+	snapshot, ok := w.input.Snapshot(key)
 	if !ok || snapshot.Packages[sub.Spec.Package] == nil {
 		return c, false
 	}
@@ -87,7 +90,9 @@ func (w *world) sameVersion(sub *operatorsv1alpha1.Subscription, installed *oper
 		Subscription: sub, NeededBy: []*operatorsv1alpha1.Subscription{sub},
 	}
 	replaced := func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return csv.Name == installed.Spec.Replaces }
-	if slices.ContainsFunc(w.ownedBy(sub.Spec.Package), replaced) {
+	if made := w.planOf(sub); made.plan != nil && made.pin.Bundle == installed.Name {
+		c.Replaces = made.pin.Replaces
+	} else if slices.ContainsFunc(w.ownedBy(sub.Spec.Package), replaced) {
 		c.Replaces = installed.Spec.Replaces
 	}
 	return c, true
@@ -99,7 +104,7 @@ func missingPlan(v view) *reasoned {
 	if !v.unfinished || v.plan != nil || v.deleting != "" {
 		return nil
 	}
-	return &reasoned{operatorsv1alpha1.ReferencedInstallPlanNotFound, message.Lines(
+	return &reasoned{names.ReasonPlanIncomplete, message.Lines(
 		message.Sprintf("The InstallPlan of ClusterServiceVersion %s was deleted and may not have been complete, so objects of this version may be missing. "+
 			"Remit creates another InstallPlan when the Subscription's channel contains this version and the namespace can be resolved", v.installed.Name),
 		howToReplace(v.installed))}

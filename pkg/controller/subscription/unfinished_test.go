@@ -8,10 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -28,12 +30,20 @@ func written(name string, phase csvPhase) operatorsv1alpha1.ClusterServiceVersio
 	return csv
 }
 
-// refers makes the status of a Subscription refer to a plan and, unless condition is "", sets a condition.
+// refers makes the status of a Subscription refer to a plan and, unless condition is "", sets a condition as Remit does.
 func refers(sub *operatorsv1alpha1.Subscription, plan string, condition operatorsv1alpha1.SubscriptionConditionType) {
 	sub.Status.CurrentCSV, sub.Status.InstallPlanRef = "op.v1", &corev1.ObjectReference{Name: plan}
 	if condition != "" {
-		sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: condition, Status: corev1.ConditionTrue})
+		sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: condition, Status: corev1.ConditionTrue, Reason: names.ReasonPlanIncomplete})
 	}
+}
+
+// missesPlan makes the status of a Subscription as OLM leaves it after its plan was deleted, complete or not.
+func missesPlan(sub *operatorsv1alpha1.Subscription) {
+	sub.Status = operatorsv1alpha1.SubscriptionStatus{}
+	refers(sub, "install-abcde", "")
+	sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionInstallPlanMissing,
+		Status: corev1.ConditionTrue, Reason: operatorsv1alpha1.ReferencedInstallPlanNotFound})
 }
 
 func TestAVersionIsUnfinishedUntilItsPlanIsComplete(t *testing.T) {
@@ -69,6 +79,11 @@ func TestAVersionIsUnfinishedUntilItsPlanIsComplete(t *testing.T) {
 		{"its plan was deleted after it failed", "", []func(*world){status("install-x", failed)}, true},
 		{"its plan was deleted, and the content is not available", "", []func(*world){status("install-x", missing)}, true},
 		{"its complete plan was deleted", "", []func(*world){status("install-x", "")}, false},
+		{"OLM did not find its plan", succeeded, []func(*world){func(w *world) { missesPlan(&w.subscriptions[0]) }}, false},
+		{"a user's Subscription to the package exists", "", []func(*world){status("install-x", pending), func(w *world) {
+			w.subscriptions[0].Annotations = map[string]string{names.AnnotationGeneratedBy: "other"}
+			w.subscriptions = append(w.subscriptions, *subscription("b", ""))
+		}}, false},
 		{"its plan is being deleted", "", []func(*world){inPhase(first, 1, installing), status(first.Name(), pending), func(w *world) {
 			w.plans[0].DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}}, true},
@@ -146,16 +161,70 @@ func TestAnUnfinishedVersionGetsAnotherPlan(t *testing.T) {
 	require.Contains(t, created[0].GetAnnotations()[names.AnnotationPlan], `"replaces":"op.v0"`)
 }
 
+func TestAnOperatorOfWhichOLMDeletedThePlanGetsNoPlan(t *testing.T) {
+	for name, change := range map[string]func(*world){
+		"its channel contains the version": func(*world) {},
+		"its channel dropped the version": func(w *world) {
+			snapshot, _ := w.input.Snapshot(catalogKey)
+			delete(snapshot.Packages["op"].Channels["stable"].Entries, "op.v1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, created := finishing(t, func(w *world) {
+				change(w)
+				w.csvs[0].Status.Phase = operatorsv1alpha1.CSVPhaseSucceeded
+				snapshot, _ := w.input.Snapshot(catalogKey)
+				delete(snapshot.Packages["op"].Channels["stable"].Entries, "op.v2") // there is no upgrade
+				missesPlan(&w.subscriptions[0])
+			})
+			require.Empty(t, created)
+			require.Nil(t, missingPlan(*v))
+		})
+	}
+}
+
+func TestAVersionOfTwoSubscriptionsGetsOnePlan(t *testing.T) {
+	_, created := finishing(t, func(w *world) {
+		generated := subscription("b", "")
+		generated.Name, generated.Annotations = "generated", map[string]string{names.AnnotationGeneratedBy: "other"}
+		refers(generated, "install-y", operatorsv1alpha1.SubscriptionInstallPlanPending)
+		w.subscriptions = append(w.subscriptions, *generated)
+	})
+	require.Len(t, created, 1)
+	plan, err := resolver.Decode("ns", created[0].GetName(), created[0].GetAnnotations()[names.AnnotationPlan])
+	require.NoError(t, err)
+	require.Equal(t, "sub", plan.Pins[0].Subscription)
+}
+
+// plannedFirst returns the InstallPlan that installs op.v1, as this package creates it.
+func plannedFirst(t *testing.T, phase planPhase, replaces string) operatorsv1alpha1.InstallPlan {
+	t.Helper()
+	first := pins("a", "op.v1")
+	content, err := greedy{}.Content(t.Context(), "", "", "op.v1")
+	require.NoError(t, err)
+	pin := &first.Pins[0]
+	pin.Subscription, pin.CatalogNamespace, pin.Catalog, pin.Channel, pin.Digest, pin.Replaces = "sub", "ns", "cat", "stable", content.Digest(), replaces
+	ip := made(t, first, 1)
+	ip.Status.Phase = phase
+	return ip
+}
+
+func TestAFailedPlanIsNotTriedAgainWithoutTheVersionThatItReplaced(t *testing.T) {
+	for _, replaces := range []string{"", "op.v0"} {
+		ip := plannedFirst(t, operatorsv1alpha1.InstallPlanPhaseFailed, replaces)
+		v, created := finishing(t, func(w *world) {
+			w.csvs[0].Spec.Replaces = "op.v0" // deleted since
+			refers(&w.subscriptions[0], ip.Name, operatorsv1alpha1.SubscriptionInstallPlanFailed)
+			w.plans = []operatorsv1alpha1.InstallPlan{ip}
+		})
+		require.Empty(t, created, replaces)
+		require.Equal(t, ip.Name, v.plan.Name)
+	}
+}
+
 func TestASpentPlanDoesNotFinishAVersionThatALaterPlanWrote(t *testing.T) {
 	v, created := finishing(t, func(w *world) {
-		first := pins("a", "op.v1")
-		content, err := greedy{}.Content(t.Context(), "", "", "op.v1")
-		require.NoError(t, err)
-		pin := &first.Pins[0]
-		pin.Subscription, pin.CatalogNamespace, pin.Catalog, pin.Channel, pin.Digest = "sub", "ns", "cat", "stable", content.Digest()
-		ip := made(t, first, 1)
-		ip.Status.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
-		w.plans = []operatorsv1alpha1.InstallPlan{ip}
+		w.plans = []operatorsv1alpha1.InstallPlan{plannedFirst(t, operatorsv1alpha1.InstallPlanPhaseComplete, "")}
 	})
 	require.Len(t, created, 1)
 	require.Equal(t, created[0].GetName(), v.plan.Name)
@@ -188,7 +257,7 @@ func TestMissingPlan(t *testing.T) {
 	unfinished := func(v *view) { v.unfinished, v.installed.Namespace = true, "ns" }
 	v := given(installed("op.v1", operatorsv1alpha1.CSVPhaseSucceeded), unfinished)
 	why := missingPlan(v)
-	require.Equal(t, "ReferencedInstallPlanNotFound", why.reason)
+	require.Equal(t, "IncompleteInstallPlanNotFound", why.reason)
 	require.Contains(t, why.message, "The InstallPlan of ClusterServiceVersion op.v1 was deleted and may not have been complete")
 	require.Contains(t, why.message, "kubectl delete csv op.v1 -n ns")
 	require.Nil(t, missingPlan(given(installed("op.v1", operatorsv1alpha1.CSVPhaseSucceeded))))
@@ -208,4 +277,22 @@ func TestAnUpgradeTakesPrecedenceOverFinishing(t *testing.T) {
 	require.Empty(t, w.toFinish(views, [][]resolver.Choice{{{Bundle: "op.v2", Replaces: "op.v1", Subscription: &w.subscriptions[0]}}}))
 	views["a"].tooLarge = true
 	require.Empty(t, w.toFinish(views, nil))
+}
+
+// The status must not depend on what a catalog of another namespace contains.
+func TestAnUnfinishedVersionDoesNotRevealCatalogsOfOtherNamespaces(t *testing.T) {
+	report := func(packages map[string]*catalog.Package) string {
+		v, created := finishing(t, func(w *world) {
+			w.subscriptions[0].Spec.CatalogSourceNamespace = "other"
+			w.input.Catalogs.(*catalog.Store).Put(&catalog.Snapshot{Key: types.NamespacedName{Namespace: "other", Name: "cat"}, Digest: "b", Packages: packages, Reader: greedy{}})
+		})
+		require.Empty(t, created)
+		require.NotNil(t, missingPlan(*v))
+		require.Nil(t, v.unpackFailed)
+		return v.problem.Message
+	}
+	own, _ := offering().input.Snapshot(catalogKey)
+	without := report(nil)
+	require.Contains(t, without, "is not visible from namespace ns")
+	require.Equal(t, without, report(own.Packages))
 }

@@ -179,8 +179,6 @@ type catalogView struct {
 func (w *world) catalogOf(sub *operatorsv1alpha1.Subscription) catalogView {
 	v := catalogView{key: types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}}
 	v.source, v.none = w.sources[v.key], len(w.sources) == 0
-	if v.source != nil {
-		_, v.healthy = w.input.Catalogs.Get(v.key)
-	}
+	v.healthy = v.source != nil && w.input.HasContent(v.key)
 	return v
 }

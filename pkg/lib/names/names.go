@@ -208,6 +208,9 @@ const (
 	// ConditionAuthorUnchecked of a Subscription is False once Remit knows the account that installs what it selects, which the
 	// message names. It is for Subscriptions what AnnotationAccount is for ClusterServiceVersions.
 	ConditionAuthorUnchecked = "AuthorUnchecked"
+	// ReasonPlanIncomplete of the condition InstallPlanMissing on a Subscription means that the plan was deleted and may not have been
+	// complete. OLM has another reason, which it also sets after a complete plan was deleted.
+	ReasonPlanIncomplete = "IncompleteInstallPlanNotFound"
 	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition means that the catalog cannot provide the
 	// content for which the plan was created, or now provides different content.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"
