@@ -36,7 +36,7 @@ const (
 	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
 	offerTime = 5 * time.Second
 	// MaxMemory bounds the estimated memory for the objects of all plans that are executed, in bytes (docs/adr/0091).
-	MaxMemory = places*(resolver.MaxPlanCost+execute.MaxMemory) + (workers-places)*(resolver.OrdinaryCost+execute.FreeMemory)
+	MaxMemory = places*(resolver.MaxPlanCost+execute.MaxMemory+execute.MaxForTargets) + (workers-places)*(resolver.OrdinaryCost+execute.FreeMemory)
 	places    = largeAtOnce + slowAtOnce
 	// maxServed limits the number of namespaces whose last turns are remembered.
 	maxServed = 4096
