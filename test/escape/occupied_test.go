@@ -1,7 +1,10 @@
 package escape
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -45,10 +48,32 @@ func occupations() []row {
 				return theirs
 			})
 		}},
+		{number: "399", title: "large Roles with the names of the operator's Roles in one target", holds: p0(), play: func(s *scene) {
+			s.occupied(func(admin client.Client, namespace, role string) client.Object {
+				theirs := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: role}}
+				require.NoError(s.T, admin.Create(s.T.Context(), theirs))
+				theirs.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "theirs", Operation: metav1.ManagedFieldsOperationUpdate,
+					APIVersion: rbacv1.SchemeGroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(manyFields())}}
+				require.NoError(s.T, admin.Update(s.T.Context(), theirs))
+				text, err := json.Marshal(theirs)
+				require.NoError(s.T, err)
+				require.Greater(s.T, len(text), 1_000_000)
+				return theirs
+			})
+		}},
 		{number: "395", title: "the administrator of one target binds the operator's Role in a loop while it is created", holds: p0(), play: func(s *scene) {
 			s.raced()
 		}},
 	}
+}
+
+// manyFields returns managed fields of 1.3 MB, which are estimated to take more than 48 MiB when they are decoded.
+func manyFields() string {
+	var fields []string
+	for i := range int64(110_000) {
+		fields = append(fields, `"f:`+strconv.FormatInt(i, 36)+`":{}`)
+	}
+	return `{"f:metadata":{"f:labels":{` + strings.Join(fields, ",") + `}}}`
 }
 
 // occupied installs and upgrades an operator for three targets, one of which its administrator occupies.

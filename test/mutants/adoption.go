@@ -124,8 +124,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-role-is-filled-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "	if r.Live == nil || role.GetKind() != \"Role\" || !r.RBAC.Readable()",
-			New:    "	if r.Live != nil || role.GetKind() != \"Role\" || !r.RBAC.Readable()",
+			Old:    "	return r.Live != nil && obj.GetKind() == \"Role\"",
+			New:    "	return r.Live == nil && obj.GetKind() == \"Role\"",
 			Killer: unit("pkg/step/execute", "TestARoleWithForeignBindingsIsNotFilled"),
 		},
 		{

@@ -365,8 +365,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "existing-objects-take-twice-the-budget", Rule: 8, File: "pkg/step/execute/memory.go",
-			Old:    "MaxMemory  = 48 << 20",
-			New:    "MaxMemory  = 160 << 20",
+			Old:    "MaxMemory     = 48 << 20",
+			New:    "MaxMemory     = 160 << 20",
 			Killer: unit("pkg/controller", "TestAllBudgetsOfCatalogFitIntoItsLimit"),
 		},
 		{

@@ -45,8 +45,8 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "rules-remain-when-the-program-stops", Rule: 7, File: "pkg/step/execute/confirm.go",
-			Old:    "context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)",
-			New:    "context.WithTimeout(ctx, confirmTimeout)",
+			Old:    "	ctx = context.WithoutCancel(ctx)",
+			New:    "	_ = context.WithoutCancel(ctx)",
 			Killer: unit("pkg/step/execute", unconfirmed),
 		},
 		{
@@ -57,9 +57,51 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "rules-remain-in-a-created-role", Rule: 7, File: "pkg/step/execute/confirm.go",
-			Old:    "	if live == nil {\n		if live,",
-			New:    "	if live == nil {\n		return nil\n	}\n	if live == nil {\n		if live,",
+			Old:    "		live, err = apply.LiveContent(ctx, c, role)\n",
+			New:    "		return true, nil\n",
 			Killer: unit("pkg/step/execute", unconfirmed),
+		},
+		{
+			Name: "the-list-takes-the-time-of-the-removal", Rule: 7, File: "pkg/step/execute/confirm.go",
+			Old:    "	ctx = context.WithoutCancel(ctx)\n",
+			New:    "	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)\n	defer cancel()\n",
+			Killer: unit("pkg/step/execute", "TestTheRemovalOfRulesHasItsOwnTime"),
+		},
+		{
+			Name: "rules-are-removed-without-pauses", Rule: 7, File: "pkg/step/execute/confirm.go",
+			Old:    "		if n > 0 {",
+			New:    "		if n > maxRevocations {",
+			Killer: unit("pkg/step/execute", "TestTheRemovalOfRulesHasItsOwnTime"),
+		},
+		{
+			Name: "unconfirmed-roles-are-not-checked-again", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "live != nil && pending.has(live) {",
+			New:    "live == nil && pending.has(live) {",
+			Killer: unit("pkg/step/execute", "TestARoleThatKeepsItsRulesIsConfirmedLater"),
+		},
+		{
+			Name: "roles-stored-later-are-not-confirmed", Rule: 7, File: "pkg/step/execute/confirm.go",
+			Old:    "			return false, err\n		}\n		if r.Owner",
+			New:    "			return err == nil, err\n		}\n		if r.Owner",
+			Killer: unit("pkg/step/execute", "TestARoleThatIsStoredLaterIsConfirmed"),
+		},
+		{
+			Name: "roles-of-others-are-emptied", Rule: 7, File: "pkg/step/execute/confirm.go",
+			Old:    "		if r.Owner.Check(live) != nil {",
+			New:    "		if r.Owner.Check(live) != nil && live.GetName() == \"\" {",
+			Killer: unit("pkg/step/execute", "TestRulesOfAnotherUsersRoleAreNotRemoved"),
+		},
+		{
+			Name: "rules-that-were-not-written-remain", File: "pkg/step/execute/confirm.go",
+			Old:    "	case r.hasNoRules(ctx, c, role):",
+			New:    "	case !r.hasNoRules(ctx, c, role) && live == nil:",
+			Killer: unit("pkg/step/execute", "TestRulesThatWereNotWrittenNeedNotBeRemoved"),
+		},
+		{
+			Name: "managed-fields-keep-the-rules", Rule: 7, File: "pkg/lib/apply/live.go",
+			Old:    "	delete(metadata, \"managedFields\")",
+			New:    "	delete(metadata, \"\")",
+			Killer: unit("pkg/lib/apply", "TestManagedFieldsNeedNotBeDecoded"),
 		},
 		{
 			Name: "a-replaced-object-is-overwritten", Rule: 7, File: "pkg/lib/apply/apply.go",

@@ -7,6 +7,7 @@ func targets() []Mutant {
 		excessTest  = "TestAnExcessInATargetAffectsOnlyThisTarget"
 		removalTest = "TestATargetDelaysARemovalOnlyForAWhile"
 		refusal     = "TestARefusalInATargetAffectsOnlyThisTarget"
+		large       = "TestALargeObjectInATargetAffectsOnlyThisTarget"
 	)
 	return []Mutant{
 		{
@@ -17,9 +18,57 @@ func targets() []Mutant {
 		},
 		{
 			Name: "finalizers-in-a-target-hold-back-plans", File: "pkg/step/execute/targets.go",
-			Old:    "return delayed || refused || apply.IsCollision(err)",
-			New:    "return delayed && refused || refused || apply.IsCollision(err)",
+			Old:    "return delayed || refused || tooLarge ||",
+			New:    "return delayed && refused || refused || tooLarge ||",
 			Killer: unit("pkg/step/execute", "TestWhatAUserOfATargetCanOccupyIsSkipped"),
+		},
+		{
+			Name: "large-roles-in-a-target-hold-back-csvs", Rule: 8, File: "pkg/step/execute/targets.go",
+			Old:    "	return delayed || refused || tooLarge",
+			New:    "	return delayed || refused || tooLarge && delayed",
+			Killer: unit("pkg/step/execute", large),
+		},
+		{
+			Name: "large-roles-in-a-target-end-plans", Rule: 8, File: "pkg/step/execute/execute.go",
+			Old:    "tooLarge && IsForTarget(s.Object, s.Owner) {",
+			New:    "tooLarge && !IsForTarget(s.Object, s.Owner) {",
+			Killer: unit("pkg/step/execute", large),
+		},
+		{
+			Name: "objects-in-targets-may-be-large", Rule: 8, File: "pkg/step/execute/memory.go",
+			Old:    "cost > limit {",
+			New:    "cost > 1000*limit {",
+			Killer: unit("pkg/step/execute", large),
+		},
+		{
+			Name: "objects-in-targets-take-all-memory", Rule: 8, File: "pkg/step/execute/memory.go",
+			Old:    "	if m.targets+cost > MaxForTargets {",
+			New:    "	if m.targets > 1000*MaxForTargets {",
+			Killer: unit("pkg/step/execute", "TestTheMemoryOfObjectsInTargetsIsLimited"),
+		},
+		{
+			Name: "all-bindings-of-a-target-are-listed", Rule: 8, File: "pkg/step/execute/list.go",
+			Old:    "		if limit = maxInTarget; ",
+			New:    "		if ",
+			Killer: unit("pkg/step/execute", "TestManyBindingsInATargetAffectOnlyThisTarget"),
+		},
+		{
+			Name: "failed-lists-hold-back-csvs", Rule: 8, File: "pkg/step/execute/list.go",
+			Old:    "		return nil, &apply.DelayedError{Why: withoutURL(err).Error()}",
+			New:    "		return nil, withoutURL(err)",
+			Killer: unit("pkg/step/execute", "TestAFailedListInATargetAffectsOnlyThisTarget"),
+		},
+		{
+			Name: "bindings-are-listed-for-each-role", File: "pkg/step/execute/list.go",
+			Old:    "	if r.Checked.has(role.GetNamespace()) {",
+			New:    "	if r.Checked.has(\"\") {",
+			Killer: unit("pkg/step/execute", "TestTheBindingsOfATargetAreListedOnceForItsRoles"),
+		},
+		{
+			Name: "crowded-targets-are-not-last", File: "pkg/step/execute/list.go",
+			Old:    "		if isCrowded[namespace] {",
+			New:    "		if isCrowded[\"\"] {",
+			Killer: unit("pkg/step/execute", "TestCrowdedTargetsAreWrittenLast"),
 		},
 		{
 			Name: "collisions-at-home-are-skipped", File: "pkg/step/execute/targets.go",

@@ -2,7 +2,6 @@ package clusterextension
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -214,11 +213,10 @@ func (s *run) stateOf(ctx context.Context, st step.Step) (execute.State, error) 
 
 // failed converts a write error into an outcome if an immediate retry would not help.
 func (s *run) failed(err error) (outcome, error) {
-	var delayed *apply.DelayedError
 	switch {
 	case preflight.IsPermanent(err):
 		return blocked(s.aboutBundle(err)), nil
-	case apply.IsCollision(err), errors.As(err, &delayed), preflight.AtAdmission(err) != nil: // no watch reports when it would be accepted
+	case execute.Occupies(err), preflight.AtAdmission(err) != nil: // no watch reports when it would be accepted
 		s.wakeAfter(s.memory.nextDelay(s.key()))
 		return waiting(s.aboutBundle(err)), nil
 	}

@@ -215,8 +215,8 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 // been tried. It omits the remaining objects of a target namespace
 // in which a user occupies one of them, so that a user of one target does not affect the others (docs/adr/0087).
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
-	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
-	for _, obj := range objs {
+	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live, Checked: &execute.Checked{}}
+	for _, obj := range roles.CrowdedLast(objs) {
 		isForTarget := execute.IsForTarget(obj, s.owner)
 		if isForTarget && s.occupied[obj.GetNamespace()] != nil {
 			continue
@@ -285,7 +285,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 		}
 		live.SetOwnerReferences(want.GetOwnerReferences()) // other installs may share the ServiceAccount
 	}
-	if !deployment.InPlace(live, want, s.owner) {
+	if !deployment.InPlace(live, want, s.owner) || execute.IsUnconfirmed(live, want.GetKind()) {
 		return nil, nil
 	}
 	return live, nil

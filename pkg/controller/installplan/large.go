@@ -38,7 +38,7 @@ const (
 	// tenant can keep the workers of a namespace busy, so that none is left for its plan.
 	offerTime = 5 * time.Second
 	// MaxMemory bounds the estimated memory for the objects of all plans that are executed, and for the texts of their bundles, in bytes (docs/adr/0091).
-	MaxMemory = places*(resolver.MaxPlanCost+catalog.MaxContentBytes+execute.MaxMemory) +
+	MaxMemory = places*(resolver.MaxPlanCost+catalog.MaxContentBytes+execute.MaxMemory+execute.MaxForTargets) +
 		(workers-places)*(resolver.OrdinaryCost+resolver.OrdinaryCost/bundle.TextCost+execute.FreeMemory)
 	places = largeAtOnce + slowAtOnce
 	// maxServed limits the number of namespaces whose last turns are remembered.

@@ -337,8 +337,9 @@ func (s *run) noteOccupation(i int) {
 func (s *run) occupation(state execute.State, err error) error {
 	namespace := state.Step.Object.GetNamespace()
 	isUndecided := func(f preflight.Finding) bool { return f.Namespace == namespace }
+	_, remains := errors.AsType[*execute.RemainingError](err)
 	switch {
-	case err == nil || !execute.IsForTarget(state.Step.Object, state.Step.Owner):
+	case err == nil || remains || !execute.IsForTarget(state.Step.Object, state.Step.Owner):
 		return nil
 	case execute.Occupies(err):
 		return err

@@ -27,5 +27,14 @@ func TestALiveObjectIsDecodedOnlyIfItFitsIntoMemory(t *testing.T) {
 	require.Empty(t, live.Object)
 }
 
+// What other users add to the managed fields must not keep Remit from removing the rules of a Role.
+func TestManagedFieldsNeedNotBeDecoded(t *testing.T) {
+	text := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"uid":"u","managedFields":[` + strings.Repeat("{},", 200_000) + `{}]},"data":{"a":"b"}}`)
+	require.ErrorAs(t, (&limited{}).UnmarshalJSON(text), new(*TooLargeError))
+	live := &limited{omitsManagers: true}
+	require.NoError(t, live.UnmarshalJSON(text))
+	require.Equal(t, map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"uid": "u"}, "data": map[string]any{"a": "b"}}, live.Object)
+}
+
 // jsonBytes and jsonValue are the estimates of package budget.
 const jsonBytes, jsonValue = 4, 128

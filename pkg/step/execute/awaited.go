@@ -29,12 +29,14 @@ type Roles struct {
 	Live client.Reader
 	// Clock is the clock to use; nil means the system clock.
 	Clock clock.PassiveClock
+	// Checked contains the namespaces whose RoleBindings were checked since it was created; nil means that they are listed for each Role.
+	Checked *Checked
 }
 
 // Ensure is like apply.Ensure, but checks the bindings of the role before it writes the role. It reads the role before
 // the bindings, because the API server rejects new bindings while the role does not exist.
 func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
-	live, err := apply.Live(ctx, c, role)
+	live, err := r.read(ctx, c, role)
 	if err != nil {
 		return "", nil, err
 	}
@@ -42,6 +44,14 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 		return "", nil, err
 	}
 	return r.from(ctx, c, live, role)
+}
+
+// read reads a role or a binding. The error is an *apply.TooLargeError if it is for a target and larger than what the install would write.
+func (r Roles) read(ctx context.Context, c client.Client, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if !IsForTarget(obj, r.Owner) {
+		return apply.Live(ctx, c, obj)
+	}
+	return apply.LiveWithin(ctx, c, obj, func(cost int64) error { return fitsTarget(obj, cost) })
 }
 
 // EnsureUncached is like Ensure for a role or a binding that may not be in the cache. It first tries to create such an object, and
@@ -77,7 +87,7 @@ func isUncached(l rbac.Listers, obj *unstructured.Unstructured) bool {
 
 // guard calls write with the live object of a role or a binding. Before it writes a role, it verifies that no foreign
 // binding refers to the role. If another user may have bound the role while it did not have its rules, guard seals it before the write
-// (see refill), and checks the bindings again after it (see confirm).
+// (see refill), and checks the bindings again after it (see confirm). It also checks those of an existing role that is unconfirmed.
 func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
 	if err := r.CheckBindings(ctx, live, obj); err != nil {
 		return err
@@ -85,6 +95,11 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	live, exposed, err := r.refill(ctx, c, live, obj)
 	if err != nil {
 		return err
+	}
+	if !exposed && r.isSealable(obj) && live != nil && pending.has(live) {
+		if err := r.confirm(ctx, c, live, obj, outcome{written: live}); err != nil {
+			return err
+		}
 	}
 	written, err := write(live)
 	if exposed {

@@ -3,6 +3,7 @@ package execute
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -65,6 +66,8 @@ type Executor struct {
 	// accounts contains the ServiceAccounts that steps wrote, because a later step may share one of them.
 	accounts map[string]*unstructured.Unstructured
 	memory   memory
+	// checked is created by each Gather, because an install can take long.
+	checked *Checked
 }
 
 // State is the observed state of a step's object.
@@ -141,6 +144,7 @@ func (e *Executor) protection(s step.Step) error {
 func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(context.Context, step.Step) observation) ([]State, error) {
 	e.csvs, e.accounts = map[types.NamespacedName]types.UID{}, map[string]*unstructured.Unstructured{}
 	e.memory.restart()
+	e.checked = &Checked{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
 	}
@@ -165,6 +169,8 @@ func (e *Executor) gather(ctx context.Context, steps []step.Step, read func(cont
 		switch {
 		case observed[i].fails():
 			return nil, err
+		case observed[i].problem != nil:
+			state.Problem = observed[i].problem
 		case err != nil:
 			if !planned[s.Object.GroupVersionKind().GroupKind()] {
 				state.Problem = &UnservedError{GVK: s.Object.GroupVersionKind(), Name: s.Object.GetName()}
@@ -185,7 +191,7 @@ type observation struct {
 	live     *unstructured.Unstructured
 	err      error
 	accepted bool
-	// problem is the collision of an object that was judged at once.
+	// problem is the collision of an object that was judged at once, or an object for a target that is too large.
 	problem error
 }
 
@@ -212,14 +218,17 @@ func observe(ctx context.Context, steps []step.Step, read func(context.Context, 
 }
 
 func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
-	o.live, o.err = apply.LiveWithin(ctx, e.reader(s), s.Object, e.take)
+	o.live, o.err = apply.LiveWithin(ctx, e.reader(s), s.Object, e.taking(s))
+	if _, tooLarge := errors.AsType[*apply.TooLargeError](o.err); tooLarge && IsForTarget(s.Object, s.Owner) {
+		return observation{problem: o.err}
+	}
 	return o
 }
 
 // Live reads an object that the account writes and that the caller keeps: it counts like those that Gather reads. It returns nil if the
 // object does not exist.
 func (e *Executor) Live(ctx context.Context, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return apply.LiveWithin(ctx, e.Account, desired, e.take)
+	return apply.LiveWithin(ctx, e.Account, desired, func(cost int64) error { return e.take(desired, cost) })
 }
 
 // reader reads the object of a step.
@@ -265,7 +274,7 @@ func shares(s State) bool { return s.Live != nil && s.Step.Owner.Shares(s.Live) 
 func rendered(s State) bool { return s.Step.Object.GetLabels()[names.LabelPermissionsHash] != "" }
 
 func (e *Executor) roles(s State) Roles {
-	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts}
+	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts, Checked: e.checked}
 }
 
 // Done is the result of a step: the status to display (Present if nothing had to be written, NotCreated if the step is

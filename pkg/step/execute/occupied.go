@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/semaphore"
@@ -36,12 +37,10 @@ func (e *Executor) Occupied(ctx context.Context, steps, some []step.Step) ([]Sta
 // occupant looks for the object of a step, and determines whether it collides. If it exists, it takes room until it has been judged.
 func (e *Executor) occupant(ctx context.Context, s step.Step, rendered []*unstructured.Unstructured, room *semaphore.Weighted) (o observation) {
 	taken := int64(0)
-	var tooLarge error
 	defer func() { room.Release(taken) }()
 	live, err := apply.LiveWithin(ctx, e.reader(s), s.Object, func(cost int64) error {
 		if cost > FreeMemory {
-			tooLarge = fmt.Errorf("%s exists, and would need more than %d MiB of memory", apply.Describe(s.Object), FreeMemory>>20)
-			return tooLarge
+			return &apply.TooLargeError{Object: apply.Describe(s.Object), Cost: cost, Limit: FreeMemory}
 		}
 		if err := room.Acquire(ctx, cost); err != nil {
 			return fmt.Errorf("wait for memory: %w", err)
@@ -49,8 +48,8 @@ func (e *Executor) occupant(ctx context.Context, s step.Step, rendered []*unstru
 		taken = cost
 		return nil
 	})
-	if tooLarge != nil {
-		return observation{problem: tooLarge}
+	if _, tooLarge := errors.AsType[*apply.TooLargeError](err); tooLarge {
+		return observation{problem: err}
 	}
 	if err != nil || shares(State{Step: s, Live: live}) {
 		return observation{err: err} // an error can mean that the cluster does not serve the kind

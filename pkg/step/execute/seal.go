@@ -11,7 +11,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,19 +18,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxBindings bounds how many RoleBindings of a namespace are examined before a Role gets its rules, and maxUnseen
-// bounds how many of them may be missing or outdated in the cache.
-const (
-	maxBindings = 10_000
-	maxUnseen   = 100
-	pageSize    = 25
-)
-
 // sealPrefix is the prefix of names that, because of the slash, no object can have and no request can contain. It is
 // followed by the time of the seal and random text.
 const sealPrefix = "remit/sealed:"
 
-// resealAfter is how long Remit leaves a sealed Role unchanged after it failed to restore the rules. Writing the seal
+// resealAfter is how long Remit leaves a sealed Role unchanged after it failed to write the rules. Writing the seal
 // triggers another reconcile, so without this pause each failure would immediately cause the next attempt.
 const resealAfter = 10 * time.Second
 
@@ -41,16 +32,16 @@ const resealAfter = 10 * time.Second
 // Nothing is written unless the same check and a dry run of the rules have succeeded before. Rules that cannot be sealed are the
 // reason why confirm checks the bindings of exposed Roles once more after the rules have been written.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (filled *unstructured.Unstructured, exposed bool, err error) {
-	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
+	if !r.isSealable(role) {
 		return live, false, nil
 	}
 	if exposed, err := r.isExposed(live, role); err != nil || !exposed {
 		return live, false, err
 	}
 	if age := r.now().Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, true, &apply.DelayedError{Why: fmt.Sprintf("the rules of %s could not be restored; Remit waits for at least %s before it retries", apply.Describe(role), resealAfter)}
+		return nil, true, &apply.DelayedError{Why: fmt.Sprintf("the rules of %s could not be written; Remit waits for at least %s before it retries", apply.Describe(role), resealAfter)}
 	}
-	if err := r.judgeLive(ctx, live, role); err != nil {
+	if err := r.judgeBefore(ctx, live, role); err != nil {
 		return nil, true, err
 	}
 	if _, _, err := apply.From(ctx, client.NewDryRunClient(c), live, role, r.Owner); err != nil {
@@ -61,6 +52,11 @@ func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstruct
 		return live, true, err
 	}
 	return sealed, true, r.judgeLive(ctx, live, role)
+}
+
+// isSealable reports whether the bindings of an object, which must be a Role, can be listed.
+func (r Roles) isSealable(obj *unstructured.Unstructured) bool {
+	return r.Live != nil && obj.GetKind() == "Role" && r.RBAC.Readable()
 }
 
 // seal seals a Role, and returns it, or nil if none of its rules can be sealed. An account that has permissions only for certain names
@@ -115,15 +111,6 @@ func (r Roles) isExposed(live, role *unstructured.Unstructured) (bool, error) {
 	return slices.ContainsFunc(bindings, func(b *rbacv1.RoleBinding) bool {
 		return b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName()
 	}), nil
-}
-
-// judgeUnseen judges the bindings of a Role that are missing or outdated in the cache.
-func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured) error {
-	unseen, err := r.unseen(ctx, role.GetNamespace())
-	if err != nil {
-		return err
-	}
-	return r.judgeAll(ctx, role, unseen)
 }
 
 // judgeAll judges those of the RoleBindings that refer to a Role and have subjects.
@@ -182,37 +169,4 @@ func withRules(role *unstructured.Unstructured, keep func(rule map[string]any) b
 	})
 	out.Object["rules"] = kept
 	return out, len(kept) > 0
-}
-
-// unseen returns the RoleBindings of a namespace that are missing or outdated in the cache, or a DelayedError if there are
-// too many.
-func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
-	var out []*rbacv1.RoleBinding
-	known := r.RBAC.Untracked().RoleBindings.RoleBindings(namespace)
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBindingList"))
-	for n := 0; n == 0 || list.Continue != ""; n += pageSize {
-		if err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
-			return nil, fmt.Errorf("list RoleBindings in namespace %q: %w", namespace, err)
-		}
-		for i := range list.Items {
-			item := &list.Items[i]
-			if cached, err := known.Get(item.Name); err == nil && cached.UID == item.UID && cached.ResourceVersion == item.ResourceVersion {
-				continue
-			}
-			b := &rbacv1.RoleBinding{}
-			err := r.Live.Get(ctx, client.ObjectKeyFromObject(item), b)
-			if apierrors.IsNotFound(err) {
-				continue // the binding has been deleted since it was listed
-			}
-			if err != nil {
-				return nil, fmt.Errorf("get RoleBinding %s: %w", client.ObjectKeyFromObject(item), err)
-			}
-			out = append(out, b)
-		}
-		if len(out) > maxUnseen || n > maxBindings {
-			return nil, &apply.DelayedError{Why: fmt.Sprintf("cannot check all RoleBindings in namespace %q: there are too many, or they change too fast", namespace)}
-		}
-	}
-	return out, nil
 }

@@ -204,7 +204,7 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	for range 3 {
 		s.clock.Step(time.Second)
 		_, _, err = s.roles.Ensure(t.Context(), policed, s.role)
-		require.ErrorContains(t, err, "could not be restored")
+		require.ErrorContains(t, err, "could not be written")
 		require.Equal(t, sealed.ResourceVersion, s.live().ResourceVersion)
 	}
 	s.clock.Step(time.Minute)

@@ -29,12 +29,13 @@ func (e *RefusedError) Error() string { return e.Message }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Occupies reports whether an error shows that a user of a target namespace occupies a role or a binding there: it collides with an
-// object of another owner, or it cannot be written yet, because it has a finalizer, the bindings of the namespace are too many or the
-// namespace accepts no further objects (RefusedError).
+// object of another owner, it is too large to be read, or it cannot be written yet, because it has a finalizer, the bindings of the
+// namespace are too many or cannot be listed, or the namespace accepts no further objects (RefusedError).
 func Occupies(err error) bool {
 	_, delayed := errors.AsType[*apply.DelayedError](err)
 	_, refused := errors.AsType[*RefusedError](err)
-	return delayed || refused || apply.IsCollision(err)
+	_, tooLarge := errors.AsType[*apply.TooLargeError](err)
+	return delayed || refused || tooLarge || apply.IsCollision(err)
 }
 
 // SkipOccupied skips an operator's roles and bindings in each target namespace in which a user occupies one of them. The operator gets

@@ -10,16 +10,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// listed contains the RoleBindings of a namespace that the cache does not contain yet, or the error if they are too many.
+// listed contains the RoleBindings of a namespace that the cache does not contain yet, or the error if they are too many or cannot be listed.
 type listed struct {
 	unseen  []*rbacv1.RoleBinding
-	tooMany error
+	delayed error
 }
 
 func (e *Executor) list(ctx context.Context, s State) (listed, error) {
-	unseen, err := e.roles(s).unseen(ctx, s.Step.Object.GetNamespace())
-	if _, tooMany := errors.AsType[*apply.DelayedError](err); tooMany {
-		return listed{tooMany: err}, nil
+	unseen, err := e.roles(s).unseen(ctx, s.Step.Object)
+	if _, delayed := errors.AsType[*apply.DelayedError](err); delayed {
+		return listed{delayed: err}, nil
 	}
 	return listed{unseen: unseen}, err
 }
@@ -47,7 +47,7 @@ func (e *Executor) checkUnseen(ctx context.Context, states []State, isUnread fun
 			}
 			namespaces[namespace] = found
 		}
-		if s.Problem = found.tooMany; s.Problem != nil {
+		if s.Problem = found.delayed; s.Problem != nil {
 			continue
 		}
 		if err := e.checkOneUnseen(ctx, s, found.unseen, unread); err != nil {
@@ -70,7 +70,9 @@ func (e *Executor) checkOneUnseen(ctx context.Context, s *State, unseen []*rbacv
 	if found.err != nil {
 		return found.err
 	}
-	s.Live = found.live
-	s.Problem = e.check(ctx, *s)
+	s.Live, s.Problem = found.live, found.problem
+	if s.Problem == nil {
+		s.Problem = e.check(ctx, *s)
+	}
 	return nil
 }
