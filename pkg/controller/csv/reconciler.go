@@ -107,6 +107,8 @@ type Reconciler struct {
 	excess  *excess.Timers[place]
 	told    *keyed.Map[place, string]
 	secrets *secretWatches
+	// named belongs to one reconcile.
+	named *namedPackages
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -132,7 +134,7 @@ func New(o Options) (*Reconciler, error) {
 // the pending event triggers another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
-	r = &tracked
+	r, tracked.named = &tracked, &namedPackages{}
 	defer r.interests.Track(req, &r.RBAC)()
 	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req.NamespacedName)
@@ -206,7 +208,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	}
 	if s.facts.Webhooks != nil || s.facts.APIs != nil {
 		s.evaluated = true
-		return r.requireHooks(s)
+		return r.requireHooks(ctx, s)
 	}
 	if !s.runnable() || s.facts.Waits != "" {
 		return nil
