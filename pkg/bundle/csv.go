@@ -19,6 +19,10 @@ const DefaultServiceAccount = "default"
 // are owned are compared with those of other operators in each shared namespace. A bundle cannot contain as many definitions.
 const MaxOwned = 2_000
 
+// MaxPermissions is the maximum number of entries in each list of permissions of a CSV. One without rules grants nothing, so no CSV needs
+// more than it may have rules. Caches keep one more at most.
+const MaxPermissions = MaxRules
+
 // ValidateCSV returns an error that lists the problems with a ClusterServiceVersion's strategy, names and rules. Every
 // CSV must be validated before it is used, whether a bundle or a user created it.
 func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
@@ -67,6 +71,9 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 // validatePermissions checks the limits on all rules together, and validates individual rules only if the limits are
 // met.
 func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error {
+	if n := max(len(spec.Permissions), len(spec.ClusterPermissions)); n > MaxPermissions {
+		return fmt.Errorf("permissions and clusterPermissions: a list has more than %d entries", MaxPermissions)
+	}
 	var all []rbacv1.PolicyRule
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		all = append(all, p.Rules...)

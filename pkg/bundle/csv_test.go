@@ -91,6 +91,9 @@ func TestValidateCSV(t *testing.T) {
 		{"too many required APIs", requires, []string{"spec.customresourcedefinitions.required of the CSV has more than 2000 entries"}},
 		{"too many required APIs of APIServices", requiresServed, []string{"spec.apiservicedefinitions.required of the CSV has more than 2000 entries"}},
 		{"no rules", csv(permission("default")), nil},
+		{"too many permissions without rules", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) {
+			s.StrategySpec.Permissions = make([]operatorsv1alpha1.StrategyDeploymentPermissions, bundle.MaxPermissions+1)
+		}), []string{"permissions and clusterPermissions: a list has more than 10000 entries"}},
 		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not supported`}},
 		{"no deployments", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategySpec.DeploymentSpecs = nil }), []string{"has no deployments"}},
 		{"an invalid deployment name", csv(deployment("../x", "")), []string{`deployment name "../x"`}},

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/controller/operator"
 	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/compact"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -62,6 +63,10 @@ func Trim(obj client.Object) {
 		defined, served := &o.Spec.CustomResourceDefinitions, &o.Spec.APIServiceDefinitions
 		defined.Owned, defined.Required = first(defined.Owned), first(defined.Required)
 		served.Owned, served.Required = first(served.Owned), first(served.Required)
+		o.Spec.WebhookDefinitions = atMost(webhook.MaxDescriptions+1, o.Spec.WebhookDefinitions)
+		strategy := &o.Spec.InstallStrategy.StrategySpec
+		strategy.Permissions = atMost(bundle.MaxPermissions+1, strategy.Permissions)
+		strategy.ClusterPermissions = atMost(bundle.MaxPermissions+1, strategy.ClusterPermissions)
 	case *operatorsv1alpha1.InstallPlan:
 		delete(o.Annotations, names.AnnotationContent)
 		if o.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {

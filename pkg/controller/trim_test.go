@@ -27,6 +27,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -264,6 +265,24 @@ func TestCachesContainNoLongListsOfAPIs(t *testing.T) {
 		require.Equal(t, want, bundle.ValidateCSV(got).Error())
 		all := []int{cap(got.Spec.CustomResourceDefinitions.Owned), cap(got.Spec.CustomResourceDefinitions.Required), cap(got.Spec.APIServiceDefinitions.Owned), cap(got.Spec.APIServiceDefinitions.Required)}
 		require.Less(t, slices.Max(all), 2*bundle.MaxOwned)
+	}
+}
+
+// Event handlers read these lists of a ClusterServiceVersion that is refused because of them.
+func TestCachesContainNoLongListsOfWebhooksAndPermissions(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Spec.WebhookDefinitions = make([]operatorsv1alpha1.WebhookDescription, 11_500)
+	strategy := &csv.Spec.InstallStrategy.StrategySpec
+	strategy.Permissions = make([]operatorsv1alpha1.StrategyDeploymentPermissions, 35_000)
+	strategy.ClusterPermissions = strategy.Permissions
+	csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	for _, trim := range []func(client.Object){Trim, TrimForCatalog, TrimForOLM} {
+		got := cached(t, trim, csv.DeepCopy())
+		require.ErrorContains(t, webhook.CheckSize(got), "at most 500 are supported")
+		require.ErrorContains(t, bundle.ValidateCSV(got), "permissions and clusterPermissions: a list has more than 10000 entries")
+		kept := got.Spec.InstallStrategy.StrategySpec
+		require.Len(t, got.Spec.WebhookDefinitions, webhook.MaxDescriptions+1)
+		require.Equal(t, []int{bundle.MaxPermissions + 1, bundle.MaxPermissions + 1}, []int{len(kept.Permissions), len(kept.ClusterPermissions)})
 	}
 }
 

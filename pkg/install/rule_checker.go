@@ -16,16 +16,16 @@ import (
 // uses it to check the account of the OperatorGroup; the requirement status uses it to check the operator's own
 // ServiceAccounts.
 type CSVRuleChecker struct {
-	listers rbac.Listers
-	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// known caches each account's effective rules in each namespace, because the evaluation of one CSV needs the rules
-	// of the same account many times.
-	known map[rulesKey]rbac.Set
+	csv *operatorsv1alpha1.ClusterServiceVersion
+	// known contains the effective rules of accounts in namespaces, because the evaluation of one CSV needs the rules of the
+	// same account many times.
+	known *rbac.Recent[rulesKey]
 }
 
 type rulesKey struct{ accountNamespace, account, namespace string }
 
-// NewCSVRuleChecker returns a checker for one evaluation of one CSV. Do not reuse it: it caches rules.
+// NewCSVRuleChecker returns a checker for one evaluation of one CSV. Do not reuse it: it caches rules. It keeps few of them, so
+// callers ask all questions about one namespace before those about the next.
 func NewCSVRuleChecker(
 	roleLister rbacv1listers.RoleLister,
 	roleBindingLister rbacv1listers.RoleBindingLister,
@@ -33,16 +33,15 @@ func NewCSVRuleChecker(
 	clusterRoleBindingLister rbacv1listers.ClusterRoleBindingLister,
 	csv *operatorsv1alpha1.ClusterServiceVersion,
 ) *CSVRuleChecker {
-	return &CSVRuleChecker{
-		listers: rbac.Listers{
-			Roles:               roleLister,
-			RoleBindings:        roleBindingLister,
-			ClusterRoles:        clusterRoleLister,
-			ClusterRoleBindings: clusterRoleBindingLister,
-		},
-		csv:   csv,
-		known: map[rulesKey]rbac.Set{},
+	listers := rbac.Listers{
+		Roles:               roleLister,
+		RoleBindings:        roleBindingLister,
+		ClusterRoles:        clusterRoleLister,
+		ClusterRoleBindings: clusterRoleBindingLister,
 	}
+	return &CSVRuleChecker{csv: csv, known: rbac.NewRecent(func(key rulesKey) rbac.Permissions {
+		return listers.LowerBound(rbac.ServiceAccount(key.accountNamespace, key.account), key.namespace)
+	})}
 }
 
 // RuleSatisfied reports whether the ServiceAccount has the rule in the namespace, or cluster-wide if
@@ -69,14 +68,12 @@ func (c *CSVRuleChecker) effectiveRules(sa *corev1.ServiceAccount, namespace str
 	if err := rbac.ValidateRules(rules, namespace != rbac.ClusterScope); err != nil {
 		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
 	}
-	key := rulesKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace}
-	if effective, ok := c.known[key]; ok {
-		return effective, nil
+	if len(rules) == 0 {
+		return rbac.Set{}, nil // any account has no rules, and its own ones need not be read
 	}
-	gathered := c.listers.LowerBound(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
+	gathered := c.known.Get(rulesKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace})
 	if err := errors.Join(gathered.ReadErrors...); err != nil {
 		return rbac.Set{}, fmt.Errorf("effective rules of ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
-	c.known[key] = gathered.Set()
-	return c.known[key], nil
+	return gathered.Set(), nil
 }

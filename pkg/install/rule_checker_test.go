@@ -2,6 +2,8 @@ package install
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -150,4 +152,52 @@ func TestAnUnreadableBindingIsAnError(t *testing.T) {
 	}))
 	_, err := w.checker().MissingRules(serviceAccount("t1", "acct"), "t1", []rbacv1.PolicyRule{on("pods", "get")})
 	require.ErrorContains(t, err, "effective rules of ServiceAccount t1/acct")
+}
+
+// One binding gives a large role to each ServiceAccount of a namespace. The rules of only few of them are kept.
+func TestACheckerKeepsFewLargeRules(t *testing.T) {
+	w := newWorld(t)
+	large := on("secrets", "get")
+	for i := range 190_000 {
+		large.ResourceNames = append(large.ResourceNames, fmt.Sprint(i))
+	}
+	rules := func() []rbacv1.PolicyRule {
+		own := large
+		own.ResourceNames = slices.Clone(large.ResourceNames)
+		return []rbacv1.PolicyRule{own}
+	}
+	const accounts = 12
+	for i := range accounts {
+		name := fmt.Sprint("a", i)
+		require.NoError(t, w.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name}, Rules: rules()}))
+		require.NoError(t, w.bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name},
+			RoleRef:  rbacv1.RoleRef{Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: name}}}))
+	}
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	c, before := w.checker(), live()
+	for i := range accounts {
+		missing, err := c.MissingRules(serviceAccount("t1", fmt.Sprint("a", i)), "t1", []rbacv1.PolicyRule{on("pods", "list")})
+		require.NoError(t, err)
+		require.Len(t, missing, 1)
+	}
+	require.Less(t, (int64(live())-int64(before))>>20, int64(40), "MiB")
+	runtime.KeepAlive(c)
+}
+
+// Any account has no rules, so its own ones are not read.
+func TestNoRulesAreCoveredWithoutReading(t *testing.T) {
+	c := newWorld(t).checker()
+	c.known = rbac.NewRecent(func(rulesKey) rbac.Permissions {
+		require.Fail(t, "rules were read")
+		return rbac.Permissions{}
+	})
+	missing, err := c.MissingRules(serviceAccount("t1", "acct"), "t1", nil)
+	require.NoError(t, err)
+	require.Empty(t, missing)
 }

@@ -99,7 +99,8 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 	report := Report{Identity: identity}
 	escalations := powerCauses{}
 	scopes := map[string]*effectiveRules{}
-	for _, n := range needs {
+	var current *effectiveRules
+	for _, n := range byScope(needs) {
 		report.Notes = append(report.Notes, n.Notes...)
 		if n.Invalid != nil {
 			report.refuse(Refusal{Object: n.Object, Message: serverMessage(n.Invalid), Final: true})
@@ -113,10 +114,12 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 			escalations.add(rbac.Escalations(n.Rules), n.Cause)
 		}
 		if scopes[n.Namespace] == nil {
-			h := permissionsIn(n.Namespace)
-			scopes[n.Namespace] = &effectiveRules{Permissions: h, set: h.Set()}
+			current.finish()
+			current = &effectiveRules{Permissions: permissionsIn(n.Namespace)}
+			current.set = current.Set()
+			scopes[n.Namespace] = current
 		}
-		report.add(n, scopes[n.Namespace])
+		report.add(n, current)
 	}
 	if len(escalations) > 0 {
 		report.escalations = escalations
@@ -128,6 +131,23 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
 	return report
+}
+
+// byScope returns the needs in each scope one after the other, in the order in which the scopes are first mentioned, so that the
+// identity's permissions are prepared for one scope at a time: in each, that can take 17 MiB (docs/adr/0066).
+func byScope(needs []Need) []Need {
+	first := map[string]int{}
+	for i := range needs {
+		if _, ok := first[needs[i].Namespace]; !ok {
+			first[needs[i].Namespace] = i
+		}
+	}
+	if len(first) == 1 {
+		return needs
+	}
+	out := slices.Clone(needs)
+	slices.SortStableFunc(out, func(a, b Need) int { return first[a.Namespace] - first[b.Namespace] })
+	return out
 }
 
 func (r *Report) addReadErrors(errs []error) {
@@ -146,6 +166,13 @@ type effectiveRules struct {
 	set rbac.Set
 	// incomplete is true if a permission is missing or unknown in the scope.
 	incomplete bool
+}
+
+// finish drops what only further needs in the scope would be compared with.
+func (h *effectiveRules) finish() {
+	if h != nil {
+		h.Permissions, h.set = rbac.Permissions{Namespace: h.Namespace, Dangling: h.Dangling, ReadErrors: h.ReadErrors}, rbac.Set{}
+	}
 }
 
 // notes describes RBAC that could not be read and bindings whose role does not exist, both of which can be the reason

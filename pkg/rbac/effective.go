@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -58,7 +59,19 @@ type Permissions struct {
 	// permissions than Rules.
 	ReadErrors []error
 
-	set *Set
+	set *prepared
+}
+
+// prepared contains rules and, after the first query, their Set, which takes several times the memory of the rules.
+type prepared struct {
+	rules []rbacv1.PolicyRule
+	once  sync.Once
+	set   Set
+}
+
+func (p *prepared) get() Set {
+	p.once.Do(func() { p.set = NewSet(p.rules) })
+	return p.set
 }
 
 // Dangling is a binding whose role does not exist.
@@ -84,16 +97,15 @@ func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRul
 	return h.Rules, errors.Join(h.ReadErrors...)
 }
 
-// Permissions is like EffectiveRules, but returns dangling bindings and errors together with the rules, and prepares
-// the rules for many queries.
+// Permissions is like EffectiveRules, but returns dangling bindings and errors together with the rules. The first query
+// prepares the rules for many queries. A caller that keeps the permissions of many scopes or subjects uses Recent.
 func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	return l.permissionsOf(s, namespace, everyBinding)
 }
 
 func (l Listers) permissionsOf(s Subject, namespace string, counts func(Binding) bool) Permissions {
 	h := l.gather(s, namespace, counts)
-	set := NewSet(h.Rules)
-	h.set = &set
+	h.set = &prepared{rules: h.Rules}
 	return h
 }
 
@@ -121,7 +133,7 @@ func (h Permissions) Set() Set {
 	if h.set == nil {
 		return NewSet(h.Rules)
 	}
-	return *h.set
+	return h.set.get()
 }
 
 // RulesOf returns the rules of the role that a binding in the namespace refers to, or a NotFound API error if the

@@ -81,17 +81,15 @@ const maxBindings = 10_000
 // UncoveredBindings returns the bindings of subject for which counts returns true and that grant rules that the subject
 // "by" does not have, sorted by name. It omits bindings whose roles cannot be read.
 func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) bool) []Binding {
-	known, granted := map[placedRole]bool{}, map[string]Set{}
+	known := map[placedRole]bool{}
+	granted := NewRecent(func(scope string) Permissions { return l.LowerBound(by, scope) })
 	exceeds := func(b Binding) bool {
 		role := placedRole{RoleRefOf(b), b.GetNamespace()}
 		if is, ok := known[role]; ok {
 			return is
 		}
-		if _, ok := granted[role.namespace]; !ok {
-			granted[role.namespace] = l.LowerBound(by, role.namespace).Set()
-		}
 		rules, err := l.RulesOf(role.RoleRef, role.namespace)
-		known[role] = err == nil && (TooLarge(rules) || len(granted[role.namespace].Missing(rules)) > 0)
+		known[role] = err == nil && (TooLarge(rules) || len(granted.Get(role.namespace).Set().Missing(rules)) > 0)
 		return known[role]
 	}
 	found := map[string]Binding{}

@@ -93,15 +93,13 @@ func (s *run) holds(rule rbacv1.PolicyRule) bool {
 	return s.covers(rbac.ClusterScope, []rbacv1.PolicyRule{rule})
 }
 
-// covers reports whether the rules that the identity has in a namespace cover the given rules. The permissions of each namespace
-// are evaluated once per run.
+// covers reports whether the rules that the identity has in a namespace cover the given rules. The permissions of the
+// last namespaces are kept.
 func (s *run) covers(namespace string, rules []rbacv1.PolicyRule) bool {
-	set, known := s.permissions[namespace]
-	if !known {
-		set = s.permissionsIn(namespace).Set()
-		s.permissions[namespace] = set
+	if s.permissions == nil {
+		s.permissions = rbac.NewRecent(s.permissionsIn)
 	}
-	return set.Covers(rules)
+	return s.permissions.Get(namespace).Set().Covers(rules)
 }
 
 func (s *run) permissionsIn(namespace string) rbac.Permissions {

@@ -39,8 +39,8 @@ type run struct {
 	saved, ext *olmv1.ClusterExtension
 
 	identity scoped.Identity
-	// permissions caches the permissions of the identity by namespace.
-	permissions map[string]rbac.Set
+	// permissions contains the permissions of the identity by namespace.
+	permissions *rbac.Recent[string]
 	// lookups look up which kinds the cluster serves.
 	lookups *requirement.Lookups
 	// unusable is the reason why the identity cannot be used yet, or nil: the identity does not exist or is not enrolled.
@@ -110,7 +110,7 @@ func newRun(r *Reconciler, ext *olmv1.ClusterExtension) *run {
 		is.uid, is.awaitsKinds, is.awaitsCatalogs, is.running = ext.UID, true, true, true
 	})
 	s := &run{
-		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{}, permissions: map[string]rbac.Set{},
+		Reconciler: r, saved: ext, ext: ext.DeepCopy(), states: map[*unstructured.Unstructured]execute.State{},
 		reset: map[string]bool{},
 	}
 	if is.unsaved != nil {

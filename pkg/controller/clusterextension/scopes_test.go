@@ -32,12 +32,17 @@ func reads(resources string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: strings.Fields(resources), ResourceNames: names, Verbs: []string{"list", "watch"}}
 }
 
+// having returns the permissions of an identity that has the rules in every scope.
+func having(rules ...rbacv1.PolicyRule) *rbac.Recent[string] {
+	return rbac.NewRecent(func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace, Rules: rules} })
+}
+
 func TestManyObjectsOfAKindShareAWatch(t *testing.T) {
 	t.Parallel()
 	u := givenUnit(t, interceptor.Funcs{})
 	given := func(rules ...rbacv1.PolicyRule) *run {
 		s := u.begin(extension("a"))
-		s.permissions = map[string]rbac.Set{"ns": rbac.NewSet(rules), "": rbac.NewSet(rules)}
+		s.permissions = having(rules...)
 		return s
 	}
 	count := func(s *run) (out map[string]int) {
@@ -69,7 +74,7 @@ func TestManyObjectsOfAKindShareAWatch(t *testing.T) {
 		names = append(names, st.Object.GetName())
 	}
 	require.Empty(t, count(s), "the identity is not allowed to watch ConfigMaps")
-	s.permissions["ns"] = rbac.NewSet([]rbacv1.PolicyRule{reads("configmaps", names...)})
+	s.permissions = having(reads("configmaps", names...))
 	require.Len(t, count(s), maxSingle+1, "the identity is not allowed to watch all ConfigMaps of the namespace")
 }
 
@@ -83,7 +88,7 @@ func TestTheNumberOfWatchesIsLimited(t *testing.T) {
 	for _, st := range s.steps {
 		names = append(names, st.Object.GetName())
 	}
-	s.permissions = map[string]rbac.Set{"ns": rbac.NewSet([]rbacv1.PolicyRule{reads("configmaps deployments", names...)})}
+	s.permissions = having(reads("configmaps deployments", names...))
 	scopes, excess := s.scopes()
 	require.Len(t, scopes, maxWatches)
 	require.Contains(t, scopes, s.steps[len(s.steps)-1].Object, "the install waits for the status of Deployments")
@@ -92,7 +97,7 @@ func TestTheNumberOfWatchesIsLimited(t *testing.T) {
 	require.Contains(t, s.unnoticed()[0], "changes to 7 objects are not detected, because a ClusterExtension has at most 100 watches")
 	require.Contains(t, s.unnoticed()[0], "ConfigMap ns/configmap-98")
 
-	s.permissions["ns"] = rbac.NewSet([]rbacv1.PolicyRule{reads("configmaps deployments")})
+	s.permissions = having(reads("configmaps deployments"))
 	scopes, excess = s.scopes()
 	require.Len(t, scopes, len(s.steps))
 	require.Empty(t, excess)

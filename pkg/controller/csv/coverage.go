@@ -30,7 +30,7 @@ const (
 	ruleCluster    = "cluster"
 )
 
-// demand contains rules from the CSV that a ServiceAccount must have in each of the scopes.
+// demand contains rules from the CSV that a ServiceAccount must have in each of the scopes, which are sorted.
 type demand struct {
 	kind   string
 	scopes []string
@@ -48,45 +48,95 @@ type coverage struct {
 	missing []string
 }
 
+// question asks whether a ServiceAccount meets demands.
+type question struct {
+	account *corev1.ServiceAccount
+	demands []demand
+}
+
 // cover compares demands with the effective rules of a ServiceAccount, including those granted to its groups.
-func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
-	var out coverage
-	for _, d := range demands {
-		granted := slices.Repeat([]bool{true}, len(d.rules))
-		for _, namespace := range d.scopes {
-			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
-			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
-				out.missing = append(out.missing, summary(limit))
-				clear(granted)
-				continue
-			}
-			if err != nil {
-				return coverage{}, err
-			}
-			if len(missing) == 0 {
-				continue
-			}
-			for _, rule := range missing {
-				out.missing = append(out.missing, describeMissing(namespace, rule)...)
-			}
-			for i, rule := range d.rules {
-				ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
-				if err != nil {
-					return coverage{}, err
-				}
-				granted[i] = granted[i] && ok
-			}
-		}
-		for i, rule := range d.rules {
-			dependent, err := policyRule(d.kind, rule, granted[i])
-			if err != nil {
-				return coverage{}, err
-			}
-			out.dependents = append(out.dependents, dependent)
+func (s *scope) cover(ctx context.Context, sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
+	out, err := s.coverAll(ctx, []question{{account: sa, demands: demands}})
+	if err != nil {
+		return coverage{}, err
+	}
+	return out[0], nil
+}
+
+// coverAll is like cover for several ServiceAccounts. It examines one scope after the other, and in each of them all
+// ServiceAccounts, because the checker keeps the rules of few ServiceAccounts and scopes at a time. ServiceAccounts whose rules
+// in a scope come from the same roles are then examined with one set of rules.
+func (s *scope) coverAll(ctx context.Context, questions []question) ([]coverage, error) {
+	out, granted := make([]coverage, len(questions)), make([][][]bool, len(questions))
+	scopes := sets.New[string]()
+	for q := range questions {
+		for _, d := range questions[q].demands {
+			granted[q] = append(granted[q], slices.Repeat([]bool{true}, len(d.rules)))
+			scopes.Insert(d.scopes...)
 		}
 	}
-	slices.Sort(out.missing)
-	out.missing = slices.Compact(out.missing)
+	for _, namespace := range sets.List(scopes) {
+		for q := range questions {
+			for i, d := range questions[q].demands {
+				if _, ok := slices.BinarySearch(d.scopes, namespace); !ok || len(d.rules) == 0 {
+					continue
+				}
+				lacking, err := s.lacking(ctx, questions[q].account, namespace, d.rules, granted[q][i])
+				if err != nil {
+					return nil, err
+				}
+				out[q].missing = append(out[q].missing, lacking...)
+			}
+		}
+	}
+	for q := range questions {
+		var err error
+		if out[q].dependents, err = dependentsOf(questions[q].demands, granted[q]); err != nil {
+			return nil, err
+		}
+		slices.Sort(out[q].missing)
+		out[q].missing = slices.Compact(out[q].missing)
+	}
+	return out, nil
+}
+
+// lacking describes the rules that a ServiceAccount does not have in a scope, and records in granted which these are.
+func (s *scope) lacking(ctx context.Context, sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule, granted []bool) (out []string, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	missing, err := s.checker.MissingRules(sa, namespace, rules)
+	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
+		clear(granted)
+		return []string{summary(limit)}, nil
+	}
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	for _, rule := range missing {
+		out = append(out, describeMissing(namespace, rule)...)
+	}
+	for i, rule := range rules {
+		ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
+		if err != nil {
+			return nil, err
+		}
+		granted[i] = granted[i] && ok
+	}
+	return out, nil
+}
+
+// dependentsOf returns the dependents of demands. granted contains, for each rule, whether it is granted in all scopes.
+func dependentsOf(demands []demand, granted [][]bool) (out []operatorsv1alpha1.DependentStatus, err error) {
+	for i, d := range demands {
+		for j, rule := range d.rules {
+			dependent, err := policyRule(d.kind, rule, granted[i][j])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, dependent)
+		}
+	}
 	return out, nil
 }
 
@@ -148,11 +198,11 @@ func (s *scope) ruleScopes() []string {
 func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
 	var err error
-	if s.covered, err = s.cover(account, s.demandsOnAccount()); err != nil || len(s.covered.missing) == 0 {
+	if s.covered, err = s.cover(ctx, account, s.demandsOnAccount()); err != nil || len(s.covered.missing) == 0 {
 		return err
 	}
 	excess := &MissingPermissionsError{Account: s.account, Missing: s.covered.missing}
-	barred, err := notGrantable(r.RBAC, s.account, want)
+	barred, err := notGrantable(ctx, r.RBAC, s.account, want)
 	if err != nil {
 		return err
 	}
@@ -172,13 +222,13 @@ func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstr
 	return nil
 }
 
-// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings.
-func notGrantable(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (map[string]bool, error) {
+// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings. It
+// examines one scope after the other, because the account's permissions are kept for few of them at a time.
+func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (map[string]bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-	granted := map[string]rbac.Permissions{}  // cached by namespace, because a plan has many objects per namespace
 	decoded := map[*any][]rbacv1.PolicyRule{} // by the first rule: roles in several namespaces share their rules
-	barred := map[string]bool{}
+	grants := make([]rbac.Grant, 0, len(want))
 	for _, obj := range want {
 		grant, err := grantOf(obj, decoded, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
@@ -187,10 +237,18 @@ func notGrantable(l rbac.Listers, account scoped.Account, want []*unstructured.U
 			return nil, err
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
-		if _, ok := granted[grant.Namespace]; !ok {
-			granted[grant.Namespace] = l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+		grants = append(grants, grant)
+	}
+	slices.SortStableFunc(grants, func(a, b rbac.Grant) int { return strings.Compare(a.Namespace, b.Namespace) })
+	granted := rbac.NewRecent(func(namespace string) rbac.Permissions {
+		return l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
+	})
+	barred := map[string]bool{}
+	for _, grant := range grants {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
 		}
-		if !grant.Check(granted[grant.Namespace]).Covered() {
+		if !barred[grant.Namespace] && !grant.Check(granted.Get(grant.Namespace)).Covered() {
 			barred[grant.Namespace] = true
 		}
 	}

@@ -32,7 +32,7 @@ func TestMayGrantConsidersEachRoleThatSharesItsRules(t *testing.T) {
 		server.Put(binding)
 	}
 	granted := func() bool {
-		barred, err := notGrantable(server.RBAC(), account, want)
+		barred, err := notGrantable(t.Context(), server.RBAC(), account, want)
 		require.NoError(t, err)
 		return len(barred) == 0
 	}

@@ -40,7 +40,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	s.hooks, err = hooks.New(hooks.Input{
 		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: r.world().Lookups().Scopes(ctx),
 		Holds: func(rule rbacv1.PolicyRule) bool {
-			return r.holds(s, rule, []string{rbac.ClusterScope})
+			return r.holds(s, rule, rbac.ClusterScope)
 		},
 		Taken: func(kind, namespace, name string) bool {
 			live, err := r.RBAC.Object(kind, namespace, name)

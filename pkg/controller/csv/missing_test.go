@@ -105,9 +105,9 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	}
 	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxValues))
 	require.NoError(t, r.trackPermissions(s))
-	require.True(t, r.holds(s, pods, []string{"t1", "fine"}))
-	require.False(t, r.holds(s, pods, []string{"victim"}))
-	covered, err := s.cover(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
+	require.True(t, r.holds(s, pods, "t1") && r.holds(s, pods, "fine"))
+	require.False(t, r.holds(s, pods, "victim"))
+	covered, err := s.cover(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		[]demand{{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: []rbacv1.PolicyRule{pods}}})
 	require.NoError(t, err)
 	require.Equal(t, describeMissing("victim", pods), covered.missing)

@@ -32,7 +32,7 @@ func isCopy(csv client.Object) bool {
 // replaced. If there is no such lineage, the CSV forms a lineage with the CSVs whose names differ only in the version.
 func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
 	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.Proofs}
-	for _, pkg := range packages(csv, sub) {
+	for _, pkg := range r.named.packages(csv, sub) {
 		owner.Lineage = ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace}
 		if owner.Owns(csv) {
 			return owner
@@ -126,16 +126,50 @@ func (r *Reconciler) settleLineage(s *scope, after *metav1.PartialObjectMetadata
 	return nil
 }
 
-func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) []string {
+// maxPackages is the maximum number of packages that the labels of a CSV name, and that its properties name. A bundle has one.
+const maxPackages = 100
+
+// namedPackages remembers, during one reconcile, which packages the properties of CSVs name, by the text of the properties. Each
+// can have 256 KiB, and the owner of each CSV of a namespace is asked for with each Subscription that names it. A nil pointer
+// remembers nothing.
+type namedPackages struct{ by map[string][]string }
+
+// packages returns the packages that a CSV may belong to. The proof of the CSV decides.
+func (n *namedPackages) packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) []string {
 	var out []string
 	if sub != nil && sub.Spec != nil {
 		out = append(out, sub.Spec.Package)
 	}
+	var labeled []string
 	for key := range csv.Labels {
 		if name, ok := strings.CutPrefix(key, names.LabelComponentPrefix); ok {
-			out = append(out, strings.TrimSuffix(name, "."+csv.Namespace))
+			labeled = append(labeled, strings.TrimSuffix(name, "."+csv.Namespace))
 		}
 	}
+	slices.Sort(labeled)
+	return append(append(out, labeled[:min(len(labeled), maxPackages)]...), n.ofProperties(csv.Annotations[names.AnnotationProperties])...)
+}
+
+// ofProperties returns the packages that the text of an annotation names.
+func (n *namedPackages) ofProperties(text string) []string {
+	if text == "" {
+		return nil
+	}
+	if n == nil {
+		return packagesIn(text)
+	}
+	known, ok := n.by[text]
+	if !ok {
+		known = packagesIn(text)
+		if n.by == nil {
+			n.by = map[string][]string{}
+		}
+		n.by[text] = known
+	}
+	return known
+}
+
+func packagesIn(text string) (out []string) {
 	var properties struct {
 		Properties []struct {
 			Type  string `json:"type"`
@@ -145,11 +179,12 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 		} `json:"properties"`
 	}
 	// Invalid JSON is ignored: such an annotation does not name a package.
-	if json.Unmarshal([]byte(csv.Annotations[names.AnnotationProperties]), &properties) == nil {
-		for _, p := range properties.Properties {
-			if p.Type == "olm.package" {
-				out = append(out, p.Value.PackageName)
-			}
+	if json.Unmarshal([]byte(text), &properties) != nil {
+		return nil
+	}
+	for _, p := range properties.Properties {
+		if p.Type == "olm.package" && len(out) < maxPackages {
+			out = append(out, p.Value.PackageName)
 		}
 	}
 	return out

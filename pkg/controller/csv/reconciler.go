@@ -109,6 +109,8 @@ type Reconciler struct {
 	secrets *secretWatches
 	// turns contains the runs that take another turn.
 	turns *keyed.Map[client.ObjectKey, run]
+	// named belongs to one reconcile.
+	named *namedPackages
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -135,7 +137,7 @@ func New(o Options) (*Reconciler, error) {
 // either the pending event or RequeueAfter triggers another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	tracked := *r
-	r = &tracked
+	r, tracked.named = &tracked, &namedPackages{}
 	defer r.interests.Track(req, &r.RBAC)()
 	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req.NamespacedName)
@@ -213,7 +215,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	}
 	if s.facts.Webhooks != nil || s.facts.APIs != nil {
 		s.evaluated = true
-		return r.requireHooks(s)
+		return r.requireHooks(ctx, s)
 	}
 	if !s.runnable() || s.facts.Waits != "" {
 		return nil

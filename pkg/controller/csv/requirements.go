@@ -33,9 +33,9 @@ func (r *Reconciler) world() requirement.World {
 }
 
 // showBound adds the requirement statuses of the account and of the operator's webhooks and APIs.
-func (r *Reconciler) showBound(_ context.Context, s *scope) error {
+func (r *Reconciler) showBound(ctx context.Context, s *scope) error {
 	s.requireAccount()
-	return r.requireHooks(s)
+	return r.requireHooks(ctx, s)
 }
 
 // require adds a requirement. Unless its status is Present, the CSV is not installed.
@@ -46,39 +46,53 @@ func (s *scope) require(status operatorsv1alpha1.RequirementStatus) {
 
 // requireServiceAccounts adds the requirement statuses of the operator's own ServiceAccounts and their permissions.
 func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error {
-	for _, p := range bundle.Permissions(s.csv) {
+	permissions := bundle.Permissions(s.csv)
+	accounts := make([]*corev1.ServiceAccount, len(permissions)) // nil if it does not exist
+	var questions []question
+	for i, p := range permissions {
 		sa := &corev1.ServiceAccount{}
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.csv.Namespace, Name: p.ServiceAccount}, sa)
-		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount, Status: requirement.Present}
-		switch {
-		case apierrors.IsNotFound(err):
-			status.Status, status.Message = requirement.NotPresent, "Service account does not exist"
-			s.require(status)
+		if apierrors.IsNotFound(err) {
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			return fmt.Errorf("get ServiceAccount %s/%s: %w", s.csv.Namespace, p.ServiceAccount, err)
 		}
-		status.UUID = string(sa.UID)
 		demands := s.demandsOf(p.Namespaced, p.Cluster)
 		for i := range demands {
 			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil || s.withheld[namespace] })
 		}
-		covered, err := s.cover(sa, demands)
-		if err != nil {
-			return err
+		accounts[i], questions = sa, append(questions, question{account: sa, demands: demands})
+	}
+	covered, err := s.coverAll(ctx, questions)
+	if err != nil {
+		return err
+	}
+	for i, p := range permissions {
+		if accounts[i] == nil {
+			s.require(operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount,
+				Status: requirement.NotPresent, Message: "Service account does not exist"})
+			continue
 		}
-		status.Dependents = covered.dependents
-		switch {
-		case ownedByAnother(s, sa):
-			status.Status, status.Message = requirement.NotSatisfied, "Service account is owned by another ClusterServiceVersion"
-		case len(covered.missing) > 0:
-			status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
-		case p.ServiceAccount == bundle.DefaultServiceAccount:
-			status.Message = "all Pods without a serviceAccountName in the namespace get the permissions of this ServiceAccount"
-		}
-		s.require(status)
+		s.requireServiceAccount(accounts[i], covered[0])
+		covered = covered[1:]
 	}
 	return nil
+}
+
+// requireServiceAccount adds the requirement status of an existing ServiceAccount.
+func (s *scope) requireServiceAccount(sa *corev1.ServiceAccount, covered coverage) {
+	status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: sa.Name, Status: requirement.Present,
+		UUID: string(sa.UID), Dependents: covered.dependents}
+	switch {
+	case ownedByAnother(s, sa):
+		status.Status, status.Message = requirement.NotSatisfied, "Service account is owned by another ClusterServiceVersion"
+	case len(covered.missing) > 0:
+		status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
+	case sa.Name == bundle.DefaultServiceAccount:
+		status.Message = "all Pods without a serviceAccountName in the namespace get the permissions of this ServiceAccount"
+	}
+	s.require(status)
 }
 
 // ownedByAnother reports whether a ServiceAccount has an owner reference to another CSV but none to this CSV, and does

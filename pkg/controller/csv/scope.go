@@ -41,11 +41,11 @@ type scope struct {
 	// may write.
 	account scoped.Account
 	acting  warrant.Account
-	// holdings caches the account's permissions by scope.
-	holdings map[string]rbac.Permissions
 	// made contains the creation times of the ServiceAccounts that this install created, keyed by name.
 	made    map[string]time.Time
 	checker *install.CSVRuleChecker
+	// holdings contains the account's permissions by scope.
+	holdings *rbac.Recent[string]
 	// occupied contains why the operator gets no permissions in some of the target namespaces (see execute.Occupies).
 	occupied map[string]error
 	// withheld contains the targets in which an installed operator gets no permissions, because the account may not grant them there.

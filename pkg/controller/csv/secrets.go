@@ -46,7 +46,7 @@ func (r *Reconciler) watchSecrets(ctx context.Context, s *scope) error {
 	if s.acting.Known() && !s.hooks.Empty() && !s.hooks.Outsourced() {
 		for _, d := range s.hooks.Served {
 			name := cert.SecretName(d.Name)
-			if r.secrets.open != nil && r.holds(s, watchSecretRule(name), []string{s.csv.Namespace}) {
+			if r.secrets.open != nil && r.holds(s, watchSecretRule(name), s.csv.Namespace) {
 				names = append(names, name)
 			}
 		}

@@ -3,7 +3,6 @@ package csv
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,9 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/controller/kit"
-	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -140,9 +137,7 @@ func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile
 // with this name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
-			return cert.ServiceName(d.Name) == obj.GetName()
-		})
+		return isWaiting(csv) && serving.MayServe(csv, obj.GetName())
 	}, client.InNamespace(obj.GetNamespace()))...)
 }
 
@@ -221,7 +216,7 @@ func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []
 		return nil
 	case *corev1.ServiceAccount:
 		if update && sameMarks(before, after) {
-			return nil
+			return nil // only labels that Remit does not read, or nothing, changed
 		}
 		return append(r.declaring(ctx, obj), r.intercepting(ctx, obj)...)
 	}
@@ -239,8 +234,29 @@ func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []
 	return out
 }
 
+// isMark reports whether a label is one that Remit writes on the objects of an install.
+func isMark(key string) bool {
+	switch key {
+	case names.LabelManaged, names.LabelLineage, names.LabelOwner, names.LabelOwnerNamespace, names.LabelOwnerKind, names.LabelPermissionsHash:
+		return true
+	}
+	return strings.HasPrefix(key, names.LabelComponentPrefix)
+}
+
+// differ reports whether a has a mark that b does not have.
+func differ(a, b map[string]string) bool {
+	for key, value := range a {
+		if was, ok := b[key]; isMark(key) && (!ok || was != value) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameMarks reports whether two states of an object belong to the same owners. Other labels do not count: any change to a label of
+// a ServiceAccount would otherwise be compared with all CSVs of its namespace.
 func sameMarks(a, b client.Object) bool {
-	return maps.Equal(a.GetLabels(), b.GetLabels()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
+	return !differ(a.GetLabels(), b.GetLabels()) && !differ(b.GetLabels(), a.GetLabels()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
 		a.GetAnnotations()[names.AnnotationProof] == b.GetAnnotations()[names.AnnotationProof]
 }
 
@@ -267,8 +283,15 @@ func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []recon
 	}, client.InNamespace(sa.GetNamespace()))
 }
 
+// declares reports whether permissions name a ServiceAccount. It builds no list, because event handlers call it for each CSV of a
+// namespace, and a CSV that is not valid can have tens of thousands of permissions.
+func declares(permissions []operatorsv1alpha1.StrategyDeploymentPermissions, name string) bool {
+	return slices.ContainsFunc(permissions, func(p operatorsv1alpha1.StrategyDeploymentPermissions) bool { return p.ServiceAccountName == name })
+}
+
 func (r *Reconciler) declaring(ctx context.Context, sa client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return slices.Contains(bundle.ServiceAccountNames(csv), sa.GetName())
+		spec := &csv.Spec.InstallStrategy.StrategySpec
+		return declares(spec.Permissions, sa.GetName()) || declares(spec.ClusterPermissions, sa.GetName())
 	}, client.InNamespace(sa.GetNamespace()))
 }

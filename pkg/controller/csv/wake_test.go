@@ -2,6 +2,9 @@ package csv
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +72,9 @@ func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 	other := owner
 	other.Namespace = "b"
 	marked := owner.Labels()
+	withoutComponent, withLabel := maps.Clone(marked), maps.Clone(marked)
+	delete(withoutComponent, owner.ComponentLabel())
+	withLabel["a"] = "b"
 	role := func(labels map[string]string) client.Object {
 		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: "r", Labels: labels}}
 	}
@@ -93,6 +99,8 @@ func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 		{"the CSV's account is labeled", account("acct", nil), account("acct", marked), nil},
 		{"the operator's ServiceAccount is created", nil, account("op", nil), woken},
 		{"the operator's ServiceAccount loses its labels", account("op", marked), account("op", nil), woken},
+		{"the operator's ServiceAccount loses its component label", account("op", marked), account("op", withoutComponent), woken},
+		{"the operator's ServiceAccount gets another label", account("op", marked), account("op", withLabel), nil},
 		{"the operator's ServiceAccount gets a Secret", account("op", nil), withSecrets, nil},
 		{"another ServiceAccount is created", nil, account("other", nil), nil},
 		{"a target is created", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target-of-a"}}, woken},
@@ -116,4 +124,56 @@ func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 			require.ElementsMatch(t, row.want, r.Concerned(t.Context(), row.before, row.after))
 		})
 	}
+}
+
+// A CSV that is refused keeps waiting, so each event in its namespace compares it. That takes no memory for its many entries.
+func TestEventsBuildNoListsOfWhatACSVContains(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "op.v1"}}
+	strategy := &csv.Spec.InstallStrategy.StrategySpec
+	strategy.Permissions = make([]operatorsv1alpha1.StrategyDeploymentPermissions, 10_000)
+	for i := range strategy.Permissions {
+		strategy.Permissions[i].ServiceAccountName = fmt.Sprint("sa", i)
+	}
+	strategy.ClusterPermissions = strategy.Permissions
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	r := &Reconciler{Options: Options{Client: oneCSV{Client: fake.NewClientBuilder().WithScheme(scheme).Build(), csv: csv}}}
+	for name, want := range map[string][]ctrl.Request{"sa9999": request("a", "op.v1"), "other": nil} {
+		sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
+		require.Equal(t, want, r.declaring(t.Context(), sa))
+		allocated := testing.Benchmark(func(b *testing.B) {
+			for b.Loop() {
+				r.declaring(t.Context(), sa)
+			}
+		}).AllocedBytesPerOp()
+		require.Less(t, allocated, int64(10<<10), "bytes")
+	}
+}
+
+// oneCSV is a cache that lists one CSV without copying it.
+type oneCSV struct {
+	client.Client
+	csv *operatorsv1alpha1.ClusterServiceVersion
+}
+
+func (c oneCSV) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*operatorsv1alpha1.ClusterServiceVersionList).Items = []operatorsv1alpha1.ClusterServiceVersion{*c.csv} //nolint:forcetypeassert // a test
+	return nil
+}
+
+// The properties are decoded once for all Subscriptions that name a CSV.
+func TestThePropertiesOfACSVAreDecodedOncePerReconcile(t *testing.T) {
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, `,{"type":"olm.package","value":{"packageName":"p%d"}}`, i)
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Annotations: map[string]string{
+		names.AnnotationProperties: `{"properties":[` + text.String()[1:] + `]}`}}}
+	csv.Labels = map[string]string{names.LabelComponentPrefix + "demo.a": ""}
+	named := &namedPackages{}
+	got := named.packages(csv, nil)
+	require.Len(t, got, 1+maxPackages)
+	require.Equal(t, []string{"demo", "p0", "p1"}, got[:3])
+	require.Equal(t, got, (*namedPackages)(nil).packages(csv, nil))
+	require.Less(t, testing.AllocsPerRun(10, func() { named.packages(csv, nil) }), 20.0)
 }

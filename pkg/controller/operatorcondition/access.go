@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/install/condition"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -44,9 +45,9 @@ func setAccess(after *operatorsv2.OperatorCondition, was []metav1.Condition, pro
 // accessProblem returns the reason why the operator may not update its OperatorCondition, or "" if it may, if the csv
 // controller can grant the permission, or if there is no account. It examines only RBAC in the cache.
 func (r *Reconciler) accessProblem(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (string, error) {
-	denied := r.withoutAccess(csv)
-	if len(denied) == 0 {
-		return "", nil
+	denied, err := r.withoutAccess(ctx, csv)
+	if err != nil || len(denied) == 0 {
+		return "", err
 	}
 	account, _, err := r.Default.Lookup(r.Client).Account(ctx, csv.Namespace)
 	if err != nil {
@@ -75,12 +76,22 @@ func (r *Reconciler) accessProblem(ctx context.Context, csv *operatorsv1alpha1.C
 }
 
 // withoutAccess lists the operator's ServiceAccounts that do not have the permissions to update the OperatorCondition.
-func (r *Reconciler) withoutAccess(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
+// Each can take long, so it stops when ctx ends, and examines no CSV that has more Deployments than are installed.
+func (r *Reconciler) withoutAccess(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]string, error) {
+	if len(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs) > deployment.MaxDeployments {
+		return nil, nil // it is not installed, and its status says why
+	}
 	var out []string
+	held := rbac.NewRecent(func(name string) rbac.Permissions {
+		return r.RBAC.LowerBound(rbac.ServiceAccount(csv.Namespace, name), csv.Namespace)
+	})
 	for _, name := range condition.ServiceAccounts(csv) {
-		if !condition.MayReport(r.RBAC.LowerBound(rbac.ServiceAccount(csv.Namespace, name), csv.Namespace), csv.Name) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if !condition.MayReport(held.Get(name), csv.Name) {
 			out = append(out, "ServiceAccount "+name)
 		}
 	}
-	return out
+	return out, nil
 }

@@ -1,6 +1,7 @@
 package operatorcondition
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/install/condition"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/recorded"
 )
@@ -235,7 +237,7 @@ func TestLongListsOfConditionsFitIntoTheStatus(t *testing.T) {
 func TestLongListsOfServiceAccountsFitIntoTheStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, may("acct"), with(func(*operatorsv2.OperatorCondition) {}), ofCSV(func(csv *operatorsv1alpha1.ClusterServiceVersion) {
-		for i := range 1000 {
+		for i := range deployment.MaxDeployments - 1 {
 			d := operatorsv1alpha1.StrategyDeploymentSpec{Name: "demo"}
 			d.Spec.Template.Spec.ServiceAccountName = fmt.Sprintf("\x1b[2Jaccount-with-quite-a-long-name-%04d", i)
 			csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, d)
@@ -248,4 +250,28 @@ func TestLongListsOfServiceAccountsFitIntoTheStatus(t *testing.T) {
 	require.Contains(t, message, "more may not update this OperatorCondition")
 	require.Contains(t, message, "missing permissions in namespace t1: ")
 	require.NotContains(t, message, "\x1b")
+}
+
+// A user can write a ClusterServiceVersion with any number of ServiceAccounts, each of which can have large roles.
+func TestServiceAccountsAreExaminedUpToALimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0"}}
+	specs := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+	for i := range deployment.MaxDeployments {
+		d := operatorsv1alpha1.StrategyDeploymentSpec{}
+		d.Spec.Template.Spec.ServiceAccountName = fmt.Sprint("sa", i)
+		*specs = append(*specs, d)
+	}
+	got, err := w.r.withoutAccess(t.Context(), csv)
+	require.NoError(t, err)
+	require.Len(t, got, deployment.MaxDeployments)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.r.withoutAccess(ctx, csv)
+	require.ErrorIs(t, err, context.Canceled)
+	*specs = append(*specs, (*specs)[0])
+	got, err = w.r.withoutAccess(ctx, csv)
+	require.NoError(t, err)
+	require.Empty(t, got)
 }

@@ -565,3 +565,19 @@ func TestRepeatedRulesDoNotHideABinding(t *testing.T) {
 	require.True(t, reach.Of(types.NamespacedName{Namespace: "t1", Name: "op"})(b))
 	require.False(t, reach.Of(types.NamespacedName{Namespace: "t1", Name: "other"})(b))
 }
+
+// Comparing a ServiceAccount with the account can take long, and a ClusterServiceVersion has up to 1,000 Deployments.
+func TestAServiceAccountIsJudgedOnce(t *testing.T) {
+	c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		specs := &c.Spec.InstallStrategy.StrategySpec
+		specs.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "op"}}
+		specs.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "op"
+		for range 9 {
+			specs.DeploymentSpecs = append(specs.DeploymentSpecs, specs.DeploymentSpecs[0])
+		}
+	})
+	judged := 0
+	require.NoError(t, deployment.CheckIdentities(c, deployment.Bound{Account: scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "t1", Name: "acct"}),
+		Made: func(string) (time.Time, bool) { judged++; return time.Time{}, false }, RBAC: listers(t, nil)}))
+	require.Equal(t, 1, judged)
+}

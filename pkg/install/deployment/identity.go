@@ -76,8 +76,12 @@ type Bound struct {
 func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) error {
 	declared := bundle.ServiceAccountNames(csv)
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+	allowed := map[string]bool{} // a ServiceAccount is judged once, because that can take long, and there are up to 1,000 Deployments
 	for i := range specs {
 		key := types.NamespacedName{Namespace: csv.Namespace, Name: ServiceAccountName(&specs[i].Spec.Template.Spec)}
+		if allowed[key.Name] {
+			continue
+		}
 		own := slices.Contains(declared, key.Name) && key.Name != bundle.DefaultServiceAccount
 		why, err := by.refusal(key, own)
 		if err != nil {
@@ -86,6 +90,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 		if why != "" {
 			return &IdentityError{Deployment: specs[i].Name, ServiceAccount: key.Name, Why: why}
 		}
+		allowed[key.Name] = true
 	}
 	return nil
 }
@@ -260,13 +265,8 @@ func (by Bound) exceeding(key types.NamespacedName, listers rbac.Listers) ([]exc
 	if err != nil {
 		return nil, err
 	}
-	granted := map[string]rbac.Permissions{}
-	return excess.Account{RulesOf: listers.RulesOf, Granted: func(namespace string) rbac.Permissions {
-		if _, known := granted[namespace]; !known {
-			granted[namespace] = listers.LowerBound(by.subject(), namespace)
-		}
-		return granted[namespace]
-	}}.Find(created)
+	granted := rbac.NewRecent(func(namespace string) rbac.Permissions { return listers.LowerBound(by.subject(), namespace) })
+	return excess.Account{RulesOf: listers.RulesOf, Granted: granted.Get}.Find(created)
 }
 
 // installer returns the owner for which this install created a binding, or another install of the same OperatorGroup. Installs

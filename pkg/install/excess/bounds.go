@@ -24,11 +24,18 @@ func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, proofs ownerutil.Pr
 		obj, ok := b.(client.Object)
 		return !ok || !ownerutil.IsProven(obj, proofs)
 	}
-	for _, subject := range subjects {
+	// All accounts together keep what Recent keeps, because there can be many, and they are examined one after the other.
+	grants := rbac.NewRecent(func(key accountScope) rbac.Permissions {
+		return listers.LowerBoundOf(subjects[key.account], key.namespace, granted)
+	})
+	holdings := rbac.NewRecent(func(key accountScope) rbac.Permissions {
+		return listers.LowerBound(subjects[key.account], key.namespace)
+	})
+	for i := range subjects {
 		out.accounts = append(out.accounts, Account{
 			RulesOf: rulesOf,
-			Granted: once(func(namespace string) rbac.Permissions { return listers.LowerBoundOf(subject, namespace, granted) }),
-			Held:    once(func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) }),
+			Granted: func(namespace string) rbac.Permissions { return grants.Get(accountScope{i, namespace}) },
+			Held:    func(namespace string) rbac.Permissions { return holdings.Get(accountScope{i, namespace}) },
 		})
 	}
 	if len(subjects) == 0 {
@@ -39,15 +46,10 @@ func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, proofs ownerutil.Pr
 	return out
 }
 
-// once returns a function that computes the permissions in each scope once.
-func once(in func(namespace string) rbac.Permissions) func(namespace string) rbac.Permissions {
-	known := map[string]rbac.Permissions{}
-	return func(namespace string) rbac.Permissions {
-		if _, ok := known[namespace]; !ok {
-			known[namespace] = in(namespace)
-		}
-		return known[namespace]
-	}
+// accountScope identifies an account, by its index, and a scope.
+type accountScope struct {
+	account   int
+	namespace string
 }
 
 // Find returns the roles and bindings that exceed each of the accounts, as Account.Find does.

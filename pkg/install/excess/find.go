@@ -54,9 +54,10 @@ func (a Account) held(namespace string) rbac.Permissions {
 // the permissions of a ClusterServiceVersion, and none to which another of the bindings refers. ClusterRoles that others
 // aggregate, such as those for the APIs of an operator, are granted in the whole cluster.
 func (a Account) Find(objs []client.Object) ([]Object, error) {
-	var out []Object
+	var bindings, roles []Object
 	covered := map[string]bool{} // the roles of bindings that do not exceed the account
-	for _, obj := range objs {
+	inOrder := byScope(objs)
+	for _, obj := range inOrder {
 		binding := bindingOf(obj)
 		if binding == nil {
 			continue
@@ -66,21 +67,39 @@ func (a Account) Find(objs []client.Object) ([]Object, error) {
 			return nil, fmt.Errorf("evaluate %s: %w", apply.Describe(obj), err)
 		}
 		if o, exceeds := a.check(obj, grant); exceeds {
-			out = append(out, o)
+			bindings = append(bindings, o)
 			continue
 		}
 		covered[keyOf(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)] = true
 	}
-	for _, obj := range objs {
+	for _, obj := range inOrder {
 		role, kind := roleOf(obj)
 		if role == nil || !isAggregated(role) && (role.Labels[names.LabelPermissionsHash] == "" || covered[keyOf(kind, role.Namespace, role.Name)]) {
 			continue
 		}
 		if o, exceeds := a.check(obj, rbac.RoleGrant(role, nil)); exceeds {
-			out = append(out, o)
+			roles = append(roles, o)
 		}
 	}
-	return out, nil
+	return append(inOrderOf(objs, bindings), inOrderOf(objs, roles)...), nil
+}
+
+// byScope returns the objects of each namespace one after the other, because the account's permissions are kept only for few
+// namespaces at a time (rbac.Recent).
+func byScope(objs []client.Object) []client.Object {
+	out := slices.Clone(objs)
+	slices.SortStableFunc(out, func(x, y client.Object) int { return strings.Compare(x.GetNamespace(), y.GetNamespace()) })
+	return out
+}
+
+// inOrderOf returns what was found in the order of the objects.
+func inOrderOf(objs []client.Object, found []Object) []Object {
+	at := make(map[client.Object]int, len(objs))
+	for i, obj := range objs {
+		at[obj] = i
+	}
+	slices.SortStableFunc(found, func(x, y Object) int { return at[x.Object] - at[y.Object] })
+	return found
 }
 
 // maxRemoved is the maximum number of objects that one reconcile removes. An install can have two for each of a thousand
@@ -90,17 +109,21 @@ const maxRemoved = 100
 // Batch returns the objects to remove first: those that the account may delete according to RBAC, and at last those that are
 // already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same.
 func (a Account) Batch(found []Object) []Object {
-	rank := func(o Object) int {
+	objs := make([]client.Object, 0, len(found))
+	for _, o := range found {
+		objs = append(objs, o.Object)
+	}
+	rank := make(map[client.Object]int, len(objs))
+	for _, obj := range byScope(objs) {
 		switch {
-		case o.Object.GetDeletionTimestamp() != nil:
-			return 2
-		case a.mayDelete(o.Object):
-			return 0
+		case obj.GetDeletionTimestamp() != nil:
+			rank[obj] = 2
+		case !a.mayDelete(obj):
+			rank[obj] = 1
 		}
-		return 1
 	}
 	out := slices.Clone(found)
-	slices.SortStableFunc(out, func(x, y Object) int { return rank(x) - rank(y) })
+	slices.SortStableFunc(out, func(x, y Object) int { return rank[x.Object] - rank[y.Object] })
 	return out[:min(len(out), maxRemoved)]
 }
 

@@ -27,8 +27,8 @@ const (
 // CheckSize returns an error if a CSV's webhook descriptions are too many, or their rules expand to too many resources.
 // [Intercepts] and [Desired] must not be called for such a CSV.
 func CheckSize(csv *operatorsv1alpha1.ClusterServiceVersion) error {
-	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
-		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
+	if n := len(csv.Spec.WebhookDefinitions); n > MaxDescriptions {
+		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, MaxDescriptions)
 	}
 	total, size, groups := 0, 0, 0
 	for i := range csv.Spec.WebhookDefinitions {

@@ -42,8 +42,8 @@ func ContractMessage(err error) string {
 }
 
 const (
-	// maxDescriptions is the maximum number of webhook descriptions in one CSV. The largest CSV in the corpus has 87.
-	maxDescriptions = 500
+	// MaxDescriptions is the maximum number of webhook descriptions in one CSV. The largest CSV in the corpus has 87.
+	MaxDescriptions = 500
 	// maxErrors is the number of errors that are returned.
 	maxErrors = 20
 	// maxNameLength is the maximum length of a webhook's name. It leaves room for a hash in the name of the

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -175,17 +176,27 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 // RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: its namespaced permissions in
 // each target, and its cluster permissions.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
-	var excess []Excess
-	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
-		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)
-		if errors.Is(err, rbac.ErrUnreadable) {
-			continue // the preflight asks the API server instead
+	grants := Grants(csv, scope.Namespace, scope.Targets)
+	order, missing := make([]int, len(grants)), make([][]rbacv1.PolicyRule, len(grants))
+	for i := range order {
+		order[i] = i
+	}
+	// The checker keeps the account's rules in few namespaces, so all grants of one namespace are checked before those of the next.
+	slices.SortStableFunc(order, func(a, b int) int { return strings.Compare(grants[a].Namespace, grants[b].Namespace) })
+	for _, i := range order {
+		var err error
+		if missing[i], err = checker.MissingRules(scope.Account, grants[i].Namespace, grants[i].Rules); errors.Is(err, rbac.ErrUnreadable) {
+			missing[i] = nil // the preflight asks the API server instead
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(missing) > 0 {
-			excess = append(excess, Excess{Namespace: g.Namespace, ServiceAccount: g.ServiceAccount, Missing: missing})
+	}
+	var excess []Excess
+	for i, g := range grants {
+		if len(missing[i]) > 0 {
+			excess = append(excess, Excess{Namespace: g.Namespace, ServiceAccount: g.ServiceAccount, Missing: missing[i]})
 		}
 	}
 	return excess, nil
