@@ -105,11 +105,17 @@ func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reade
 	packages := map[string]bool{}
 	d := &documents{Loader: l, all: &b.yamlBytes, add: func(document []byte) error {
 		pkg, err := b.addDocument(document)
-		if pkg != "" {
+		if pkg == "" {
+			return err
+		}
+		if !packages[pkg] {
+			if full := b.keepName(pkg); full != nil {
+				return full
+			}
 			packages[pkg] = true
 		}
-		if err == nil || pkg == "" {
-			return err
+		if err == nil {
+			return nil
 		}
 		return b.brokenPackage(path, pkg, err)
 	}}

@@ -42,8 +42,8 @@ type Options struct {
 	MaxFiles, MaxContents int64
 	// Take reserves disk space before it is used; nil means that no reservation is needed.
 	Take func(bytes int64) error
-	// Turn waits until the files can be parsed. It returns a context and a loader for parsing them, and a function that
-	// Read calls when it has parsed them.
+	// Turn waits until the files can be parsed, or the stored catalog read. It returns a context and a loader for that, and a
+	// function that Read calls when it is done. If a stored catalog cannot be used, Read takes a second turn.
 	Turn func(context.Context) (context.Context, fbc.Loader, func(), error)
 	// Lines is true if the objects of the catalog are also stored as JSON lines.
 	Lines bool
@@ -67,9 +67,11 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 		return Catalog{}, asRefused(err)
 	}
 	key := disk.Key(from.Repository, from.Digest.String(), folder)
-	stored, err := o.stored(key)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return stored, err
+	if o.Disk.HasSnapshot(key) {
+		stored, err := o.storedInTurn(ctx, key)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return stored, err
+		}
 	}
 	dir, remove, err := o.Disk.Work()
 	if err != nil {
@@ -87,9 +89,25 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
 }
 
+// storedInTurn reads a stored catalog in a turn, with the memory of a large document: the text of a package is in memory besides the
+// package. When the program starts, all catalogs are read.
+func (o Options) storedInTurn(ctx context.Context, key string) (Catalog, error) {
+	ctx, loader, end, err := o.Turn(ctx)
+	if err != nil {
+		return Catalog{}, err
+	}
+	defer end()
+	done, err := loader.Decoding.Begin(ctx, catalog.DecodingMemory)
+	if err != nil {
+		return Catalog{}, context.Cause(ctx)
+	}
+	defer done()
+	return o.stored(key, loader.Take)
+}
+
 // stored returns the catalog if it is on disk with all of the required data.
-func (o Options) stored(key string) (Catalog, error) {
-	snap, err := o.Disk.Snapshot(key)
+func (o Options) stored(key string, take func(kept int64) error) (Catalog, error) {
+	snap, err := o.Disk.Snapshot(key, take)
 	if err != nil || !o.Lines && !o.Displays {
 		return Catalog{Snapshot: snap}, err
 	}
