@@ -1,0 +1,79 @@
+package mutants
+
+// pulls returns the mutants of what reads the images of catalogs and bundles.
+func pulls() []Mutant {
+	return []Mutant{
+		{
+			Name: "names-of-excluded-packages-take-no-memory", Rule: 8, File: "pkg/catalog/fbc/load.go",
+			Old:    "b.kept.Add(sizeOfName(name)); err != nil {\n		b.over",
+			New:    "b.kept.Add(0 * sizeOfName(name)); err != nil {\n		b.over",
+			Killer: unit("pkg/catalog/fbc", "TestNamesOfExcludedPackagesCountTowardTheMemoryOfACatalog"),
+		},
+		{
+			Name: "names-of-packages-of-a-file-take-no-memory", Rule: 8, File: "pkg/catalog/fbc/load.go",
+			Old:    "b.kept.Add(sizeOfName(name)); err != nil {\n		return",
+			New:    "b.kept.Add(0 * sizeOfName(name)); err != nil {\n		return",
+			Killer: unit("pkg/catalog/fbc", "TestNamesOfExcludedPackagesCountTowardTheMemoryOfACatalog"),
+		},
+		{
+			Name: "snapshots-name-all-excluded-packages", Rule: 8, File: "pkg/catalog/fbc/snapshot.go",
+			Old:    "min(len(unusable), catalog.MaxExcluded)",
+			New:    "len(unusable)",
+			Killer: unit("pkg/catalog/fbc", "TestASnapshotNamesFewExcludedPackages"),
+		},
+		{
+			Name: "shortened-names-keep-the-whole", Rule: 8, File: "pkg/catalog/fbc/builder.go",
+			Old:    "strings.Clone(s[:catalog.MaxNameBytes])",
+			New:    `strings.TrimPrefix(s[:catalog.MaxNameBytes], "")`,
+			Killer: unit("pkg/catalog/fbc", "TestAShortenedNameIsACopy"),
+		},
+		{
+			Name: "texts-of-snapshots-take-no-memory", Rule: 8, File: "pkg/catalog/size.go",
+			Old:    "slices.Concat(s.Excluded, s.Warnings)",
+			New:    "slices.Concat(s.Warnings)",
+			Killer: unit("pkg/catalog", "TestTheSizeOfASnapshotIncludesItsTexts"),
+		},
+		{
+			Name: "indexes-begin-with-a-line-of-any-length", Rule: 8, File: "pkg/catalog/disk/snapshot.go",
+			Old:    "len(text) > maxHeader {",
+			New:    "len(text) < 0 {",
+			Killer: unit("pkg/catalog/disk", "TestTheFirstLineOfAnIndexHasALimit"),
+		},
+		{
+			Name: "stored-catalogs-are-read-without-memory", Rule: 8, File: "pkg/catalog/disk/snapshot.go",
+			Old:    "kept.Add(l.Size())",
+			New:    "kept.Add(0)",
+			Killer: unit("pkg/catalog/disk", "TestAStoredSnapshotIsReadWithinTheMemory"),
+		},
+		{
+			Name: "stored-catalogs-are-read-without-a-turn", Rule: 8, File: "pkg/catalog/pull/pull.go",
+			Old:    "o.storedInTurn(ctx, key)\n",
+			New:    "o.stored(key, nil)\n",
+			Killer: unit("pkg/catalog/pull", "TestReadsAnImageOnce"),
+		},
+		{
+			Name: "conditions-name-all-excluded-packages", Rule: 8, File: "pkg/controller/catalogsource/status.go",
+			Old:    "min(len(served.Excluded), maxShownExcluded)",
+			New:    "len(served.Excluded)",
+			Killer: unit("pkg/controller/catalogsource", "TestAConditionNamesFewExcludedPackages"),
+		},
+		{
+			Name: "manifests-of-images-have-any-number-of-values", Rule: 8, File: "pkg/image/transport.go",
+			Old:    "resp.Body = &counted{ReadCloser: resp.Body}",
+			New:    "_ = &counted{}",
+			Killer: unit("pkg/image", "TestManifestsOfManyValuesAreNotDecoded"),
+		},
+		{
+			Name: "configurations-of-images-have-any-number-of-values", Rule: 8, File: "pkg/image/blob.go",
+			Old:    "checkValues(data)",
+			New:    "checkValues(nil)",
+			Killer: unit("pkg/image", "TestManifestsOfManyValuesAreNotDecoded"),
+		},
+		{
+			Name: "values-are-not-counted", Rule: 8, File: "pkg/lib/budget/structures.go",
+			Old:    "len(json) > most && countOutside",
+			New:    "len(json) < 0 && countOutside",
+			Killer: unit("pkg/lib/budget", "TestCountsValuesOutsideOfStrings"),
+		},
+	}
+}
