@@ -75,5 +75,47 @@ func pulls() []Mutant {
 			New:    "len(json) < 0 && countOutside",
 			Killer: unit("pkg/lib/budget", "TestCountsValuesOutsideOfStrings"),
 		},
+		{
+			Name: "ignored-files-do-not-let-other-catalogs-proceed", Rule: 8, File: "pkg/catalog/fbc/loader.go",
+			Old:    "		if err := l.between(ctx); err != nil {",
+			New:    "		if err := context.Cause(ctx); err != nil {",
+			Killer: unit("pkg/catalog/fbc", "TestOtherLoadsProceedBetweenFilesThatAreIgnored"),
+		},
+		{
+			Name: "content-is-assembled-without-letting-others-proceed", Rule: 8, File: "pkg/catalog/fbc/loader.go",
+			Old:    "err = l.between(parent)",
+			New:    "err = context.Cause(parent)",
+			Killer: unit("pkg/catalog/fbc", "TestOtherLoadsProceedBetweenFilesThatAreIgnored"),
+		},
+		{
+			Name: "patterns-times-paths-have-no-limit", Rule: 8, File: "pkg/catalog/fbc/ignore.go",
+			Old:    "m.work > maxIgnoreWork {",
+			New:    "m.work < 0 {",
+			Killer: unit("pkg/catalog/fbc", "TestLimitsTheProductOfPatternsAndPaths"),
+		},
+		{
+			Name: "catalogs-are-stored-without-letting-others-proceed", Rule: 8, File: "pkg/catalog/pull/pull.go",
+			Old:    "	return loader.Between(ctx)\n",
+			New:    "	return context.Cause(ctx)\n",
+			Killer: unit("pkg/catalog/pull", "TestOtherCatalogsProceedBetweenTheStepsOfOne"),
+		},
+		{
+			Name: "catalogs-that-do-not-yield-come-first", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "tenants: one(lateFor)}",
+			New:    "tenants: one(0)}",
+			Killer: unit("pkg/controller/catalogsource", "TestACatalogThatDoesNotYieldComesLast"),
+		},
+		{
+			Name: "catalogs-that-do-not-yield-are-stopped-after-a-minute", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "2 * time.Second, 10 * time.Second",
+			New:    "2 * time.Second, time.Minute",
+			Killer: unit("pkg/controller/catalogsource", "TestACatalogThatDoesNotYieldComesLast"),
+		},
+		{
+			Name: "waits-for-others-are-time-of-a-pull", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "pullTimeout, maxPullWaits, errPullTimeout",
+			New:    "pullTimeout, 0*maxPullWaits, errPullTimeout",
+			Killer: unit("pkg/controller/catalogsource", "TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout"),
+		},
 	}
 }

@@ -158,6 +158,9 @@ func (o Options) Parse(ctx context.Context, from Files, loader fbc.Loader) (Cata
 		defer shown.Discard()
 	}
 	out, err := o.parse(ctx, from, loader, contents)
+	if err == nil {
+		err = between(ctx, loader)
+	}
 	if err == nil && o.Displays {
 		err = shown.Finish(from.Key, out.Snapshot)
 	}
@@ -188,9 +191,19 @@ func (o Options) parse(ctx context.Context, from Files, loader fbc.Loader, conte
 	case err != nil:
 		err = Refused{fmt.Errorf("read the file-based catalog: %w", err)}
 	default:
-		err = o.Disk.PutSnapshot(from.Key, snap, contents)
+		if err = between(ctx, loader); err == nil {
+			err = o.Disk.PutSnapshot(from.Key, snap, contents)
+		}
 	}
 	return Catalog{Snapshot: snap}, err
+}
+
+// between lets other catalogs proceed: each step after the last document takes time, too.
+func between(ctx context.Context, loader fbc.Loader) error {
+	if loader.Between == nil {
+		return context.Cause(ctx)
+	}
+	return loader.Between(ctx)
 }
 
 // Drop deletes a catalog's content on disk, unless it has other users.

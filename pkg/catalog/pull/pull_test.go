@@ -196,3 +196,17 @@ func TestDistinguishesInvalidImagesFromOtherErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left, "temporary files are deleted")
 }
+
+// Assembling and storing a catalog takes time as well, after its last document.
+func TestOtherCatalogsProceedBetweenTheStepsOfOne(t *testing.T) {
+	s := newSite(t)
+	calls := 0
+	o := s.options()
+	o.Turn = func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
+		return ctx, fbc.Loader{Between: func(context.Context) error { calls++; return nil }}, func() {}, nil
+	}
+	_, err := Read(t.Context(), s.push(map[string]string{"a.json": good}), o)
+	require.NoError(t, err)
+	const file, documents, steps = 1, 3, 3 // it is assembled, stored, and its lines are stored
+	require.Equal(t, file+documents+steps, calls)
+}

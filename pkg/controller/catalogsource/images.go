@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ import (
 const (
 	// maxPulls bounds the concurrent pulls of one namespace, so that slow registries of one tenant do not delay others.
 	maxPulls = 2
-	// pullTimeout bounds one pull.
+	// pullTimeout bounds one pull (see withPullTimeout).
 	pullTimeout = 15 * time.Minute
 	// pollJitter extends poll intervals by up to a tenth, to spread the polls.
 	pollJitter = 0.1
@@ -258,12 +259,15 @@ func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEn
 		return imageView{}, finding{}, err
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	ctx, cancel := withPullTimeout(ctx)
 	defer cancel()
 	e.mu.Lock()
 	view := e.imageView
 	e.mu.Unlock()
 	found, err := i.newer(ctx, key, e)
+	if late := context.Cause(ctx); err != nil && errors.Is(late, errPullTimeout) && !kit.Is[pull.Refused](err) {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
 	case kit.Is[pull.Refused](err):

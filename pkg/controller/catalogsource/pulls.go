@@ -19,15 +19,25 @@ import (
 
 const (
 	// parseSlice is how long a catalog is parsed while others wait, and parseGrace how long its current document may then take.
-	parseSlice, parseGrace = 2 * time.Second, time.Minute
+	parseSlice, parseGrace = 2 * time.Second, 10 * time.Second
+	// maxPullWaits bounds how much longer than pullTimeout a pull may take because it waits for those of other namespaces.
+	maxPullWaits   = 45 * time.Minute
+	errPullTimeout = slow("the image was not read within 15 minutes")
 )
 
-// newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time.
+// withPullTimeout returns the context of a pull. Its waits for other namespaces do not count, up to a limit.
+func withPullTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, _, cancel := turns.WithTimeout(ctx, pullTimeout, maxPullWaits, errPullTimeout)
+	return ctx, cancel
+}
+
+// newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time. A tenant namespace whose catalog
+// did not yield in time comes after others.
 func newParseLanes(global string) *lanes {
-	one := func() *turns.Turns {
-		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout}
+	one := func(lateFor time.Duration) *turns.Turns {
+		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout, LateFor: lateFor}
 	}
-	return &lanes{reserved: global, global: one(), tenants: one()}
+	return &lanes{reserved: global, global: one(0), tenants: one(lateFor)}
 }
 
 // finding is the content of a new image: a catalog, or the reference by digest of an image to run as a registry. The zero

@@ -186,7 +186,7 @@ func TestAConditionNamesFewExcludedPackages(t *testing.T) {
 	for i := range catalog.MaxExcluded {
 		snap.Excluded = append(snap.Excluded, fmt.Sprint("p", i))
 	}
-	require.Equal(t, maxShownExcluded+4, len(strings.Fields(excludedNames(snap))), "the names, and a number")
+	require.Equal(t, maxShownExcluded+3, len(strings.Fields(excludedNames(snap))), "the names, and a number")
 	require.Contains(t, excludedNames(snap), "and 987 more")
 	require.Equal(t, `["a"]`, excludedNames(&catalog.Snapshot{Excluded: []string{"a"}}))
 }
