@@ -296,7 +296,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// paced is a response body that cancels the request if the response stalls.
+// paced is a response body that cancels the request if the response stalls. The time between two reads is not the registry's.
 type paced struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -309,11 +309,9 @@ func newPaced(body io.ReadCloser, cancel context.CancelFunc) *paced {
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	n, err := p.ReadCloser.Read(b)
-	if err == nil {
-		p.timer.Reset(StallTimeout)
-	}
-	return n, err
+	p.timer.Reset(StallTimeout)
+	defer p.timer.Stop()
+	return p.ReadCloser.Read(b)
 }
 
 // Close cancels the request.
