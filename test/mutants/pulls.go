@@ -117,5 +117,59 @@ func pulls() []Mutant {
 			New:    "pullTimeout, 0*maxPullWaits, errPullTimeout",
 			Killer: unit("pkg/controller/catalogsource", "TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout"),
 		},
+		{
+			Name: "registries-send-in-the-turn-for-unpacking", Rule: 8, File: "pkg/catalog/layer/worker.go",
+			Old:    "	w.leave()\n	n, err",
+			New:    "	n, err",
+			Killer: unit("pkg/catalog/layer", "TestLayersAreUnpackedInTurnsButReceivedWithoutOne"),
+		},
+		{
+			Name: "layers-are-unpacked-without-a-turn", Rule: 8, File: "pkg/catalog/layer/worker.go",
+			Old:    "w.work == nil || n == 0 {",
+			New:    "w.work == nil || n >= 0 {",
+			Killer: unit("pkg/catalog/layer", "TestLayersAreUnpackedInTurnsButReceivedWithoutOne"),
+		},
+		{
+			Name: "turns-for-unpacking-do-not-end", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "	turn.leave()\n",
+			New:    "",
+			Killer: unit("pkg/catalog/layer", "TestExtractTakesTurns"),
+		},
+		{
+			Name: "names-of-any-depth-are-looked-up", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "ok && depth > MaxDepth {",
+			New:    "ok && depth < 0 {",
+			Killer: unit("pkg/catalog/layer", "TestLimitsTheDepthOfHiddenFiles"),
+		},
+		{
+			Name: "tenants-unpack-as-much-as-anyone", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "e.unpacked.Max = to.MaxUnpacked",
+			New:    "e.unpacked.Max += 0 * to.MaxUnpacked",
+			Killer: unit("pkg/catalog/layer", "TestExtractTakesTurns"),
+		},
+		{
+			Name: "any-number-of-tenants-unpack-layers", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "turns.Turns{Slots: tenantExtractions, Share",
+			New:    "turns.Turns{Slots: 1000, Share",
+			Killer: unit("pkg/controller/catalogsource", "TestFewTenantsUnpackLayersAtTheSameTime"),
+		},
+		{
+			Name: "small-files-take-their-bytes", Rule: 8, File: "pkg/catalog/disk/store.go",
+			Old:    "return (file.Size() + block - 1) / block * block",
+			New:    "return file.Size()",
+			Killer: unit("pkg/catalog/disk", "TestDeletesTheOldestBeyondTheLimit"),
+		},
+		{
+			Name: "any-number-of-files-is-stored", Rule: 8, File: "pkg/catalog/disk/store.go",
+			Old:    "&& left <= maxFiles {",
+			New:    "&& left >= 0 {",
+			Killer: unit("pkg/catalog/disk", "TestDeletesTheOldestBeyondTheNumber"),
+		},
+		{
+			Name: "registries-are-listed-without-a-pause", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
+			Old:    "e.resume = time.Now().Add(longestRest)",
+			New:    "e.resume = time.Time{}",
+			Killer: unit("pkg/controller/catalogsource", "TestARegistryIsNotListedAgainAtOnce"),
+		},
 	}
 }

@@ -170,7 +170,7 @@ func TestStoresBundlesByKey(t *testing.T) {
 }
 
 func TestDeletesTheOldestBeyondTheLimit(t *testing.T) {
-	s := open(t, t.TempDir(), 2500)
+	s := open(t, t.TempDir(), 2*block+500)
 	content := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("x", 1000))}}
 	for i, key := range []string{"a", "b"} {
 		require.NoError(t, s.PutBundle(key, content))
@@ -308,4 +308,16 @@ func TestAStoredSnapshotIsReadWithinTheMemory(t *testing.T) {
 	_, err = s.Snapshot("key", func(n int64) error { kept = n; return nil })
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, kept, snap.Size())
+}
+
+// Each file is looked at whenever one is stored.
+func TestDeletesTheOldestBeyondTheNumber(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	for i := range maxFiles + 10 {
+		require.NoError(t, os.WriteFile(s.path(dirBundles, fmt.Sprint(i)), nil, 0o600))
+	}
+	require.NoError(t, s.Sweep())
+	left, err := os.ReadDir(filepath.Join(s.dir, dirBundles))
+	require.NoError(t, err)
+	require.Len(t, left, maxFiles)
 }
