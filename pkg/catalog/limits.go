@@ -28,6 +28,8 @@ const (
 	MaxBundles = 100_000
 	// MaxEntries bounds the number of channel entries in one catalog, including skips.
 	MaxEntries = 1_000_000
+	// MaxExcluded bounds the number of names of excluded packages that a Snapshot contains (Snapshot.Excluded).
+	MaxExcluded = 1000
 	// MaxNameBytes bounds the length of the name of a package, channel or bundle.
 	MaxNameBytes = 253
 )

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"slices"
+
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog/versions"
@@ -25,18 +27,27 @@ const (
 // Size estimates the memory of a Snapshot and of its index, in bytes, excluding manifests that its Reader may keep in memory. What a
 // resolution needs in addition is limited separately (pkg/resolver).
 func (s *Snapshot) Size() int64 {
-	size := 0
-	for name, p := range s.Packages {
-		size += PackageOverhead + len(name) + len(p.Deprecation)
-		for name, c := range p.Channels {
-			size += ChannelOverhead + len(name) + len(c.Deprecation)
-			for _, e := range c.Entries {
-				size += int(e.Size())
-			}
+	size := int64(0)
+	for _, p := range s.Packages {
+		size += p.Size()
+	}
+	for _, text := range slices.Concat(s.Excluded, s.Warnings) {
+		size += int64(PropertyOverhead + len(text))
+	}
+	return size
+}
+
+// Size estimates the memory of a Package and of its index, in bytes.
+func (p *Package) Size() int64 {
+	size := PackageOverhead + len(p.Name) + len(p.Deprecation)
+	for name, c := range p.Channels {
+		size += ChannelOverhead + len(name) + len(c.Deprecation)
+		for _, e := range c.Entries {
+			size += int(e.Size())
 		}
-		for _, b := range p.Bundles {
-			size += int(b.Size())
-		}
+	}
+	for _, b := range p.Bundles {
+		size += int(b.Size())
 	}
 	return int64(size)
 }

@@ -46,3 +46,8 @@ func TestSizeApproximatesTheMemoryOfASnapshot(t *testing.T) {
 	runtime.KeepAlive(s)
 	require.Zero(t, (&catalog.Snapshot{}).Size())
 }
+
+func TestTheSizeOfASnapshotIncludesItsTexts(t *testing.T) {
+	s := &catalog.Snapshot{Excluded: []string{"excluded"}, Warnings: []string{"warning"}}
+	require.EqualValues(t, len("excludedwarning")+2*catalog.PropertyOverhead, s.Size())
+}

@@ -32,19 +32,24 @@ type Snapshot struct {
 	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
 	// the digest.
 	Warnings []string
-	// Excluded contains the names of the packages that are not included because their objects are invalid. It is empty if a
-	// file could not be read, because it is then unknown which packages are affected.
-	Excluded []string
+	// Excluded contains, in order, the names of the packages that are not included because their objects are invalid, at most
+	// MaxExcluded of them; MoreExcluded is the number of the others. Both are empty if a file could not be read, because it is then
+	// unknown which packages are affected.
+	Excluded     []string
+	MoreExcluded int
 }
 
 // IsMissingPackagesOf reports whether the Snapshot has warnings and is missing a package of the other Snapshot that is not
-// known to be invalid. It returns false if other is nil.
+// known to be invalid. It returns false if other is nil. Packages that only MoreExcluded counts are not known to be invalid.
 func (s *Snapshot) IsMissingPackagesOf(other *Snapshot) bool {
 	if other == nil || len(s.Warnings) == 0 {
 		return false
 	}
 	for name := range other.Packages {
-		if _, ok := s.Packages[name]; !ok && !slices.Contains(s.Excluded, name) {
+		if _, ok := s.Packages[name]; ok {
+			continue
+		}
+		if _, invalid := slices.BinarySearch(s.Excluded, name); !invalid {
 			return true
 		}
 	}

@@ -42,6 +42,9 @@ func (i *Image) Config(ctx context.Context) (*v1.ConfigFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the image's configuration: %w", err)
 	}
+	if err := checkValues(data); err != nil {
+		return nil, err
+	}
 	config, err := v1.ParseConfigFile(bytes.NewReader(data))
 	if err != nil {
 		return nil, Refuse("parse the image's configuration: %w", err)

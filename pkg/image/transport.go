@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // transport enforces the rules for requests to registries: it allows plain HTTP, including redirects to it, only where
@@ -148,8 +150,41 @@ func restrict(req *http.Request, resp *http.Response) error {
 		return nil
 	}
 	resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("the image's manifest is larger than %d bytes", MaxManifestBytes)}
-	if isToken(req) && !isRedirect {
+	switch {
+	case isRedirect:
+	case isToken(req):
 		return redactToken(resp)
+	default:
+		resp.Body = &counted{ReadCloser: resp.Body}
+	}
+	return nil
+}
+
+// counted is a response body with JSON. Read fails if the JSON has more than MaxValues values: go-containerregistry decodes a manifest
+// twice, and an index of 1 MiB that consists of {} would take 95 MB.
+type counted struct {
+	io.ReadCloser
+	text *bytes.Reader
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	if c.text == nil {
+		text, err := io.ReadAll(c.ReadCloser)
+		if err == nil {
+			err = checkValues(text)
+		}
+		if err != nil {
+			return 0, err
+		}
+		c.text = bytes.NewReader(text)
+	}
+	return c.text.Read(p)
+}
+
+func checkValues(text []byte) error {
+	if budget.HasMoreValues(text, MaxValues) {
+		return Refuse("the image's manifest or configuration has more than %d values", MaxValues)
 	}
 	return nil
 }
@@ -261,7 +296,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// paced is a response body that cancels the request if the response stalls.
+// paced is a response body that cancels the request if the response stalls. The time between two reads is not the registry's.
 type paced struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -274,11 +309,9 @@ func newPaced(body io.ReadCloser, cancel context.CancelFunc) *paced {
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
-	n, err := p.ReadCloser.Read(b)
-	if err == nil {
-		p.timer.Reset(StallTimeout)
-	}
-	return n, err
+	p.timer.Reset(StallTimeout)
+	defer p.timer.Stop()
+	return p.ReadCloser.Read(b)
 }
 
 // Close cancels the request.

@@ -509,8 +509,8 @@ func budget() []Mutant {
 		},
 		{
 			Name: "channels-cost-as-much-as-entries", Rule: 8, File: "pkg/catalog/size.go",
-			Old:    "			size += ChannelOverhead + len(name)",
-			New:    "			size += EntryOverhead + len(name)",
+			Old:    "size += ChannelOverhead + len(name)",
+			New:    "size += EntryOverhead + len(name)",
 			Killer: unit("pkg/resolver", "TestASnapshotIsChargedForItsIndex"),
 		},
 		{

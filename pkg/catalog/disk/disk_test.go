@@ -76,7 +76,7 @@ func TestRestoresACatalogAfterARestart(t *testing.T) {
 	require.Equal(t, direct.Packages, snap.Packages)
 	require.NoError(t, s.Close())
 
-	again, err := open(t, dir, 0).Snapshot("key")
+	again, err := open(t, dir, 0).Snapshot("key", nil)
 	require.NoError(t, err)
 	require.Equal(t, snap.Digest, again.Digest)
 	require.Equal(t, snap.Warnings, again.Warnings)
@@ -89,7 +89,7 @@ func TestRestoresACatalogAfterARestart(t *testing.T) {
 		_, err = r.Content(t.Context(), "a", "stable", "a.v1")
 		require.ErrorIs(t, err, catalog.ErrNoContent)
 	}
-	_, err = s.Snapshot("other")
+	_, err = s.Snapshot("other", nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -108,7 +108,7 @@ func TestIgnoresDamagedData(t *testing.T) {
 			index, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, damage(index), 0o600))
-			_, err = s.Snapshot("key")
+			_, err = s.Snapshot("key", nil)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			require.NoFileExists(t, path)
 		})
@@ -118,7 +118,7 @@ func TestIgnoresDamagedData(t *testing.T) {
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
 		require.NoError(t, os.Truncate(s.path(dirCatalogs, "key"+suffixContents), 3))
-		_, err := s.Snapshot("key")
+		_, err := s.Snapshot("key", nil)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})
 	t.Run("failed writes", func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestIgnoresDamagedData(t *testing.T) {
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
 		require.NoError(t, os.WriteFile(s.path(dirCatalogs, "key"+suffixContents), []byte("\x00\x07kind: Y"), 0o600))
-		again, err := s.Snapshot("key")
+		again, err := s.Snapshot("key", nil)
 		require.NoError(t, err)
 		_, err = again.Reader.Content(t.Context(), "a", "", "a.v2")
 		require.ErrorIs(t, err, errDamaged)
@@ -170,7 +170,7 @@ func TestStoresBundlesByKey(t *testing.T) {
 }
 
 func TestDeletesTheOldestBeyondTheLimit(t *testing.T) {
-	s := open(t, t.TempDir(), 2500)
+	s := open(t, t.TempDir(), 2*block+500)
 	content := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("x", 1000))}}
 	for i, key := range []string{"a", "b"} {
 		require.NoError(t, s.PutBundle(key, content))
@@ -236,7 +236,7 @@ func TestACatalogIsInUseUntilAllReadersCloseIt(t *testing.T) {
 	s := open(t, t.TempDir(), 1)
 	snap, contents := load(t, s, "kind: X")
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
-	again, err := s.Snapshot("key")
+	again, err := s.Snapshot("key", nil)
 	require.NoError(t, err)
 	require.NoError(t, contents.Close())
 	require.NoError(t, s.Sweep())
@@ -250,7 +250,7 @@ func TestDeletesADroppedCatalogAfterItsLastUse(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	snap, contents := load(t, s, "kind: X")
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
-	again, err := s.Snapshot("key")
+	again, err := s.Snapshot("key", nil)
 	require.NoError(t, err)
 	other := again.Reader.(*Contents)
 	contents.Drop()
@@ -261,7 +261,7 @@ func TestDeletesADroppedCatalogAfterItsLastUse(t *testing.T) {
 	other.Drop()
 	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
 	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixIndex))
-	_, err = s.Snapshot("key")
+	_, err = s.Snapshot("key", nil)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -283,4 +283,41 @@ func TestContentsReserveSpaceBeforeWriting(t *testing.T) {
 	info, err := contents.file.Stat()
 	require.NoError(t, err)
 	require.EqualValues(t, taken/2, info.Size())
+}
+
+// The index of an earlier version named all excluded packages, in one line of any length.
+func TestTheFirstLineOfAnIndexHasALimit(t *testing.T) {
+	line := `{"format":"` + format + `","excluded":["` + strings.Repeat("a", 2*maxHeader) + `"]}` + "\n"
+	from := strings.NewReader(line)
+	_, err := readIndex(from, nil, nil)
+	require.ErrorIs(t, err, errDamaged)
+	require.Greater(t, from.Len(), maxHeader/2, "the rest is not read")
+}
+
+func TestAStoredSnapshotIsReadWithinTheMemory(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	contents, err := s.NewContents(0, nil)
+	require.NoError(t, err)
+	snap, err := fbc.Loader{Contents: contents}.Load(t.Context(), files("kind: X"))
+	require.NoError(t, err)
+	require.NoError(t, s.PutSnapshot("key", snap, contents))
+	full := errors.New("full")
+	_, err = s.Snapshot("key", func(int64) error { return full })
+	require.ErrorIs(t, err, full)
+	kept := int64(0)
+	_, err = s.Snapshot("key", func(n int64) error { kept = n; return nil })
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, kept, snap.Size())
+}
+
+// Each file is looked at whenever one is stored.
+func TestDeletesTheOldestBeyondTheNumber(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	for i := range maxFiles + 10 {
+		require.NoError(t, os.WriteFile(s.path(dirBundles, fmt.Sprint(i)), nil, 0o600))
+	}
+	require.NoError(t, s.Sweep())
+	left, err := os.ReadDir(filepath.Join(s.dir, dirBundles))
+	require.NoError(t, err)
+	require.Len(t, left, maxFiles)
 }

@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		require.Empty(t, names(t, filepath.Join(s.dir, dirWork)), "%d bytes were left", left)
 		for _, key := range []string{"old", "new"} {
-			snap, err := s.Snapshot(key)
+			snap, err := s.Snapshot(key, nil)
 			if errors.Is(err, fs.ErrNotExist) && key == "new" {
 				require.NotContains(t, names(t, filepath.Join(s.dir, dirCatalogs)), "new"+suffixContents)
 				continue

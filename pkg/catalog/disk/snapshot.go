@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -22,15 +23,19 @@ const (
 	suffixLines    = ".lines"
 	suffixDisplays = ".displays"
 	// format is the version of the index. It changes whenever the format, or the result of loading the same image, changes.
-	format = "remit-catalog-2"
+	format = "remit-catalog-3"
+	// maxHeader bounds the first line of an index, in bytes: the names, of which each byte can become six, and the warnings. The index of
+	// an earlier version can be larger.
+	maxHeader = 4 << 20
 )
 
 // header is the first line of the index, footer the last.
 type header struct {
-	Format   string   `json:"format"`
-	Digest   string   `json:"digest"`
-	Warnings []string `json:"warnings,omitempty"`
-	Excluded []string `json:"excluded,omitempty"`
+	Format       string   `json:"format"`
+	Digest       string   `json:"digest"`
+	Warnings     []string `json:"warnings,omitempty"`
+	Excluded     []string `json:"excluded,omitempty"`
+	MoreExcluded int      `json:"moreExcluded,omitempty"`
 }
 
 type footer struct {
@@ -78,7 +83,8 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	out := bufio.NewWriterSize(to, 1<<16)
 	lines := json.NewEncoder(io.MultiWriter(out, sum))
 	lines.SetEscapeHTML(false)
-	if err := lines.Encode(header{Format: format, Digest: snap.Digest, Warnings: snap.Warnings, Excluded: snap.Excluded}); err != nil {
+	head := header{Format: format, Digest: snap.Digest, Warnings: snap.Warnings, Excluded: snap.Excluded, MoreExcluded: snap.MoreExcluded}
+	if err := lines.Encode(head); err != nil {
 		return err
 	}
 	for _, name := range snap.PackageNames() {
@@ -98,15 +104,21 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	return out.Flush()
 }
 
+// HasSnapshot reports whether a catalog may be stored. Snapshot tells whether it can be used.
+func (s *Store) HasSnapshot(key string) bool {
+	_, err := os.Stat(s.path(dirCatalogs, key+suffixIndex))
+	return err == nil
+}
+
 // Snapshot reads a stored catalog. The error is fs.ErrNotExist if the catalog is missing or damaged, or was written by
-// a different version of the program.
-func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
+// a different version of the program. take reserves memory, as catalog.Kept.Take does; nil means that no reservation is needed.
+func (s *Store) Snapshot(key string, take func(kept int64) error) (*catalog.Snapshot, error) {
 	index, contents, err := s.openSnapshot(key)
 	if err != nil {
 		return nil, err
 	}
 	defer index.Close()
-	snap, err := readIndex(index, contents)
+	snap, err := readIndex(index, contents, take)
 	if err == nil {
 		err = contents.checkSize()
 	}
@@ -163,18 +175,17 @@ func (s *Store) dropSnapshot(key string) error {
 	return errors.Join(append(more, os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)))...)
 }
 
-// readIndex reads the index line by line, so that only one package is in memory as text.
-func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
+// readIndex reads the index line by line, so that only one package is in memory as text, and reserves memory for each.
+func readIndex(from io.Reader, contents *Contents, take func(kept int64) error) (*catalog.Snapshot, error) {
 	in := &lines{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New()}
-	first, err := in.next()
+	head, err := in.header()
 	if err != nil {
 		return nil, err
 	}
-	var head header
-	if json.Unmarshal(first, &head) != nil || head.Format != format {
-		return nil, errDamaged
+	snap := &catalog.Snapshot{
+		Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents, Warnings: head.Warnings, Excluded: head.Excluded, MoreExcluded: head.MoreExcluded,
 	}
-	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents, Warnings: head.Warnings, Excluded: head.Excluded}
+	kept := catalog.Kept{Max: math.MaxInt64, Take: take}
 	words := map[string]string{}
 	for {
 		before := hex.EncodeToString(in.sum.Sum(nil))
@@ -197,6 +208,9 @@ func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
 			return nil, err
 		}
 		share(l.Package, words)
+		if err := kept.Add(l.Size()); err != nil {
+			return nil, err
+		}
 		snap.Packages[l.Name] = l.Package
 	}
 }
@@ -233,6 +247,28 @@ func share(p *catalog.Package, words map[string]string) {
 type lines struct {
 	in  *bufio.Reader
 	sum hash.Hash
+}
+
+// header reads the first line.
+func (l *lines) header() (head header, err error) {
+	var text []byte
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if text = append(text, part...); len(text) > maxHeader {
+			return head, fmt.Errorf("%w: its first line is too long", errDamaged)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return head, fmt.Errorf("%w: the file is truncated", errDamaged)
+		}
+	}
+	l.sum.Write(text)
+	if json.Unmarshal(text, &head) != nil || head.Format != format {
+		return head, errDamaged
+	}
+	return head, nil
 }
 
 func (l *lines) next() ([]byte, error) {

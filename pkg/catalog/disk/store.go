@@ -24,7 +24,10 @@ const (
 
 	// DefaultLimit is the default size limit, in bytes.
 	DefaultLimit = 2 << 30
-	mode         = 0o700
+	// block is the least space that a file takes, in bytes: a bundle can have a few bytes. maxFiles bounds the number of files, because
+	// Sweep looks at each of them whenever one is stored.
+	block, maxFiles = 4 << 10, 20_000
+	mode            = 0o700
 )
 
 // Store is a directory that only this program uses.
@@ -172,7 +175,7 @@ func used(path string) {
 	_ = os.Chtimes(path, now, now)
 }
 
-// Sweep deletes the least recently used files until the total size is within the limit. It skips catalogs in use, because
+// Sweep deletes the least recently used files until their total space and number are within the limits. It skips catalogs in use, because
 // deleting their files would not free space.
 func (s *Store) Sweep() error {
 	s.mu.Lock()
@@ -196,13 +199,14 @@ func (s *Store) Sweep() error {
 			if err != nil {
 				return err
 			}
-			total += info.Size()
+			total += spaceOf(info)
 			files = append(files, file{s.path(dir, e.Name()), info})
 		}
 	}
 	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
+	left := len(files)
 	for _, f := range files {
-		if total <= s.limit {
+		if total <= s.limit && left <= maxFiles {
 			break
 		}
 		if key, _, _ := strings.Cut(filepath.Base(f.path), "."); s.inUse[key] > 0 {
@@ -211,10 +215,14 @@ func (s *Store) Sweep() error {
 		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		total -= f.Size()
+		total -= spaceOf(f)
+		left--
 	}
 	return nil
 }
+
+// spaceOf returns the space of a file in whole blocks.
+func spaceOf(file fs.FileInfo) int64 { return (file.Size() + block - 1) / block * block }
 
 // put writes a temporary file and moves it into place. It may delete other files to make space.
 func (s *Store) put(write, place func(*os.File) error) error {

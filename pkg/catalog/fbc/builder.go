@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -29,8 +30,9 @@ type builder struct {
 	unread  bool
 	bytes   int64
 	entries int
-	// kept estimates the retained memory.
+	// kept estimates the retained memory. over is its error for the names of unusable packages, if any (see excess).
 	kept catalog.Kept
+	over error
 	// files contains the content of bundles that were read from files, with file names and warnings.
 	files map[bundleKey]*catalog.Content
 	// yamlBytes counts the YAML that was read.
@@ -107,7 +109,13 @@ func (b *builder) addObject(schema, pkg, name string, document []byte) error {
 // unreadable is a decoding error whose text does not name the object; addDocument adds the name.
 type unreadable struct{ error }
 
-func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
+// clip shortens a name. A part of a long name would otherwise keep the whole in memory.
+func clip(s string) string {
+	if len(s) <= catalog.MaxNameBytes {
+		return s
+	}
+	return strings.Clone(s[:catalog.MaxNameBytes])
+}
 
 // count limits the total size of the objects after YAML aliases are expanded. The size of the files is limited when
 // they are read.
@@ -147,7 +155,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	defer b.mu.Unlock()
 	if _, ok := b.packages[p.Name]; ok {
 		b.exclude(p.Name, fmt.Errorf("duplicate package %q", p.Name))
-		return nil
+		return b.excess()
 	}
 	if len(b.packages) == catalog.MaxPackages {
 		return tooMuch("the catalog has more than %d packages", catalog.MaxPackages)
@@ -195,7 +203,7 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	defer b.mu.Unlock()
 	if _, ok := b.bundles[key]; ok {
 		b.exclude(in.Package, fmt.Errorf("package %q: duplicate bundle %q", in.Package, in.Name))
-		return nil
+		return b.excess()
 	}
 	if len(b.bundles) == catalog.MaxBundles {
 		return tooMuch("the catalog has more than %d bundles", catalog.MaxBundles)

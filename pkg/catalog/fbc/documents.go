@@ -250,14 +250,6 @@ func (d *documents) decode(ctx context.Context, document []byte, cost int64) err
 	return d.decoding(ctx, cost, func() error { return d.add(document) })
 }
 
-// between is called between documents, when no memory is reserved, so that other loads can proceed.
-func (d *documents) between(ctx context.Context) error {
-	if d.Between == nil {
-		return ctx.Err()
-	}
-	return d.Between(ctx)
-}
-
 // decoding waits for memory and then calls do. For a large document, memory is already reserved.
 func (d *documents) decoding(ctx context.Context, cost int64, do func() error) error {
 	if cost > d.Limits.Cost {

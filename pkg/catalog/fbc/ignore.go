@@ -18,11 +18,31 @@ const (
 	maxIgnoreBytes    = 64 << 10
 	maxIgnorePatterns = 1000
 	maxIgnoreDepth    = 64
+	// maxIgnoreWork bounds the bytes of all patterns times those of the paths that they are compared with. A pattern with a star is
+	// compared at each byte of a path.
+	maxIgnoreWork = 2 << 30
 )
 
+// matcher matches the files to ignore.
+type matcher struct {
+	ignore.Matcher
+	bytes, work int64
+}
+
 // newMatcher returns the matcher of the files to ignore.
-func newMatcher(ctx context.Context, fsys fs.FS) (ignore.Matcher, error) {
-	return ignore.NewMatcher(&ignoreFS{FS: fsys, ctx: ctx}, fileIgnore)
+func newMatcher(ctx context.Context, fsys fs.FS) (*matcher, error) {
+	from := &ignoreFS{FS: fsys, ctx: ctx}
+	m, err := ignore.NewMatcher(from, fileIgnore)
+	return &matcher{Matcher: m, bytes: int64(from.bytes)}, err
+}
+
+// ignores reports whether to ignore a file.
+func (m *matcher) ignores(path string) (bool, error) {
+	if m.work += m.bytes * int64(len(path)); m.work > maxIgnoreWork {
+		return false, tooMuch("comparing the paths of the catalog's files with its %s files takes too long: %d bytes of patterns times the bytes of all paths are more than %d",
+			fileIgnore, m.bytes, maxIgnoreWork)
+	}
+	return m.Match(path, false), nil
 }
 
 // ignoreFS enforces the limits for .indexignore files while they are read.

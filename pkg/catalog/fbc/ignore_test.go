@@ -64,3 +64,34 @@ func TestFilesThatAreIgnoredDoNotOutliveTheContext(t *testing.T) {
 	_, err = newMatcher(ctx, &endingFS{end: cancel, FS: fstest.MapFS{"a/b": {}, "b/c": {}}})
 	require.ErrorIs(t, err, context.Canceled)
 }
+
+// A file that is ignored has no documents, but comparing its path takes time.
+func TestOtherLoadsProceedBetweenFilesThatAreIgnored(t *testing.T) {
+	files := fstest.MapFS{".indexignore": {Data: []byte("f*")}}
+	const n = 50
+	for i := range n {
+		files[fmt.Sprint("f", i)] = &fstest.MapFile{}
+	}
+	calls := 0
+	_, err := Loader{Between: func(context.Context) error { calls++; return nil }}.Load(t.Context(), files)
+	require.ErrorContains(t, err, "the catalog is empty")
+	require.Equal(t, n+1, calls, "for each file, and before the content is assembled")
+}
+
+// The patterns and the paths have limits of their own, but their product took 80 seconds.
+func TestLimitsTheProductOfPatternsAndPaths(t *testing.T) {
+	files := fstest.MapFS{".indexignore": {Data: []byte(strings.Repeat(strings.Repeat("b", 63)+"\n", 999))}}
+	const path = 3500
+	add := func(from, to int) {
+		for i := from; i < to; i++ {
+			files[fmt.Sprint(strings.Repeat(strings.Repeat("a", 249)+"/", path/250), i)] = &fstest.MapFile{Data: []byte(pkgA)}
+		}
+	}
+	fits := maxIgnoreWork / (64 * 999 * (path + 2))
+	add(0, fits)
+	_, err := Load(t.Context(), files)
+	require.NotContains(t, err.Error(), "takes too long")
+	add(fits, fits+3)
+	_, err = Load(t.Context(), files)
+	require.ErrorContains(t, err, "takes too long")
+}

@@ -76,9 +76,9 @@ func (b *builder) broken(path string, err error, packages map[string]bool) error
 	b.unread = true
 	b.problems.add(fmt.Sprintf("file %q: %v", path, err))
 	for name := range packages {
-		b.unusable[name] = true
+		b.markUnusable(name)
 	}
-	return nil
+	return b.excess()
 }
 
 // brokenPackage records an object of a file that makes its package unusable. The other packages of the file are not
@@ -90,14 +90,46 @@ func (b *builder) brokenPackage(path, pkg string, err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.exclude(pkg, fmt.Errorf("file %q: %w", path, err))
-	return nil
+	return b.excess()
 }
 
 // exclude records a problem that makes a package unusable. The package need not have been added yet.
 func (b *builder) exclude(pkg string, err error) {
 	b.problems.add(err.Error())
-	b.unusable[clip(pkg)] = true
+	b.markUnusable(clip(pkg))
 }
+
+// markUnusable excludes a package. If there is no memory for its name, which nothing else counts, excess returns an error from then on.
+func (b *builder) markUnusable(name string) {
+	if b.unusable[name] {
+		return
+	}
+	if err := b.kept.Add(sizeOfName(name)); err != nil {
+		b.over = err
+		return
+	}
+	b.unusable[name] = true
+}
+
+// excess returns an error if there was no memory for the names of the unusable packages.
+func (b *builder) excess() error {
+	if b.over == nil {
+		return nil
+	}
+	return wholeError{b.over}
+}
+
+// keepName reserves memory for the name of a package of a file.
+func (b *builder) keepName(name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.kept.Add(sizeOfName(name)); err != nil {
+		return wholeError{err}
+	}
+	return nil
+}
+
+func sizeOfName(name string) int64 { return catalog.EntryOverhead + int64(len(name)) }
 
 // warnings returns descriptions of the problems and of the packages that are excluded because of them.
 func (b *builder) warnings(unusable []string) []string {
@@ -108,11 +140,16 @@ func (b *builder) warnings(unusable []string) []string {
 	return out
 }
 
+// abbreviate quotes the first names, and adds the number of the others.
 func abbreviate(all []string) []string {
-	if len(all) <= maxProblems {
-		return all
+	var out []string
+	for _, name := range all[:min(len(all), maxProblems)] {
+		out = append(out, fmt.Sprintf("%q", name))
 	}
-	return append(all[:maxProblems:maxProblems], fmt.Sprintf("and %d more", len(all)-maxProblems))
+	if more := len(all) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
 }
 
 // problems contains the first problems in alphabetical order, which is stable across loads, and the number of others.

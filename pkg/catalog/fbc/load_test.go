@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -253,4 +255,43 @@ func FuzzFromFiles(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, snap.Digest, again.Digest)
 	})
+}
+
+// A package that is refused took no memory from the limit, so that a catalog could have ten million of them. Its name is in memory twice
+// while its file is read.
+func TestNamesOfExcludedPackagesCountTowardTheMemoryOfACatalog(t *testing.T) {
+	text := pkgA + channelA + bundleA
+	var refused strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&refused, `{"schema":"olm.package","name":"%06d"}`, i)
+	}
+	load := func(kept int64) error {
+		limits := catalog.TenantDecoding()
+		limits.Kept = kept
+		_, err := Loader{Limits: limits}.FromFiles(t.Context(), map[string][]byte{"a.yaml": []byte(text), "b.json": []byte(refused.String())})
+		return err
+	}
+	require.ErrorContains(t, load(1<<20), "the catalog uses more than 1 MiB of memory")
+	require.NoError(t, load(2<<20))
+}
+
+func TestASnapshotNamesFewExcludedPackages(t *testing.T) {
+	text := pkgA + channelA + bundleA
+	const more = 50
+	for i := range catalog.MaxExcluded + more {
+		text += fmt.Sprintf("---\nschema: olm.package\nname: x%06d\n", i)
+	}
+	snap, err := Loader{}.FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(text)})
+	require.NoError(t, err)
+	require.Len(t, snap.Excluded, catalog.MaxExcluded)
+	require.True(t, slices.IsSorted(snap.Excluded))
+	require.Equal(t, more, snap.MoreExcluded)
+}
+
+// A part of a string keeps the whole string in memory.
+func TestAShortenedNameIsACopy(t *testing.T) {
+	long, short := strings.Repeat("a", 1<<10), "a"
+	require.Len(t, clip(long), catalog.MaxNameBytes)
+	require.NotSame(t, unsafe.StringData(long), unsafe.StringData(clip(long)))
+	require.Same(t, unsafe.StringData(short), unsafe.StringData(clip(short)))
 }

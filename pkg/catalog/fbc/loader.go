@@ -32,7 +32,7 @@ type Loader struct {
 	// Take reserves memory: kept is the total size of the retained data, including the data that is retained next. If Take is
 	// nil, no reservation is needed. It is not called concurrently. Load returns any error from Take.
 	Take func(kept int64) error
-	// Between, if set, is called between documents, possibly concurrently. If it returns an error, the load stops.
+	// Between, if set, is called between documents and files, possibly concurrently. If it returns an error, the load stops.
 	Between func(context.Context) error
 }
 
@@ -45,14 +45,18 @@ func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error)
 		return nil, err
 	}
 	b := l.builder()
+	parent := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	err = fs.WalkDir(limited, ".", func(path string, d fs.DirEntry, err error) error {
-		// Files that are ignored take time as well.
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err != nil || d.IsDir() || d.Name() == fileIgnore {
+			return cmp.Or(context.Cause(ctx), err)
 		}
-		if err != nil || d.IsDir() || d.Name() == fileIgnore || matcher.Match(path, false) {
+		// Files that are ignored take time as well.
+		if err := l.between(ctx); err != nil {
+			return err
+		}
+		if ignored, err := matcher.ignores(path); ignored || err != nil {
 			return err
 		}
 		group.Go(func() error { return l.file(ctx, b, limited, path) })
@@ -61,10 +65,21 @@ func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error)
 	if failed := group.Wait(); failed != nil {
 		return nil, failed
 	}
+	if err == nil {
+		err = l.between(parent)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return b.snapshot()
+}
+
+// between lets other loads proceed. The caller must not hold reserved memory.
+func (l Loader) between(ctx context.Context) error {
+	if l.Between == nil {
+		return context.Cause(ctx)
+	}
+	return l.Between(ctx)
 }
 
 // FromFiles reads a catalog from files given by name.
@@ -105,11 +120,17 @@ func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reade
 	packages := map[string]bool{}
 	d := &documents{Loader: l, all: &b.yamlBytes, add: func(document []byte) error {
 		pkg, err := b.addDocument(document)
-		if pkg != "" {
+		if pkg == "" {
+			return err
+		}
+		if !packages[pkg] {
+			if full := b.keepName(pkg); full != nil {
+				return full
+			}
 			packages[pkg] = true
 		}
-		if err == nil || pkg == "" {
-			return err
+		if err == nil {
+			return nil
 		}
 		return b.brokenPackage(path, pkg, err)
 	}}

@@ -24,31 +24,31 @@ func (b *builder) snapshot() (*catalog.Snapshot, error) {
 	b.joinChannels()
 	b.joinDeprecations()
 	b.validate()
-	var unusable []string
-	for _, name := range slices.Sorted(maps.Keys(b.unusable)) {
+	if err := b.excess(); err != nil {
+		return nil, err
+	}
+	unusable := slices.Sorted(maps.Keys(b.unusable))
+	var lost []string
+	for _, name := range unusable {
 		if _, ok := b.packages[name]; ok {
 			delete(b.packages, name)
-			unusable = append(unusable, fmt.Sprintf("%q", name))
+			lost = append(lost, name)
 		}
 	}
 	if len(b.packages) == 0 {
 		return nil, errors.New(strings.Join(b.warnings(nil), "; "))
 	}
-	return &catalog.Snapshot{
+	out := &catalog.Snapshot{
 		Digest:   catalog.Digest(b.packages, b.contents.Digest),
 		Packages: b.packages,
 		Reader:   b.contents,
-		Warnings: b.warnings(unusable),
-		Excluded: b.excluded(),
-	}, nil
-}
-
-// excluded returns the names of the unusable packages if all of them are known.
-func (b *builder) excluded() []string {
-	if b.unread {
-		return nil
+		Warnings: b.warnings(lost),
 	}
-	return slices.Sorted(maps.Keys(b.unusable))
+	if !b.unread { // all unusable packages are known
+		out.Excluded = slices.Clone(unusable[:min(len(unusable), catalog.MaxExcluded)])
+		out.MoreExcluded = len(unusable) - len(out.Excluded)
+	}
+	return out, nil
 }
 
 func (b *builder) joinBundles() {

@@ -42,8 +42,8 @@ func Folder(ctx context.Context, from *image.Image, extract string) (string, err
 		return "", ErrNoCatalog
 	}
 	folder := strings.TrimPrefix(path.Clean("/"+named), "/")
-	if folder == "" {
-		return "", image.Refuse("%q is not a valid catalog directory", named)
+	if folder == "" || strings.Count(folder, "/") > MaxDepth {
+		return "", image.Refuse("%.64q is not a valid catalog directory", named)
 	}
 	return folder, nil
 }
@@ -54,8 +54,13 @@ type Target struct {
 	Dir string
 	// Max bounds the total size of the files; zero means catalog.MaxCatalogBytes.
 	Max int64
+	// MaxUnpacked bounds the total uncompressed size of the layers; zero means MaxUnpackedBytes.
+	MaxUnpacked int64
 	// Take reserves bytes before they are written; nil means that no reservation is needed.
 	Take func(bytes int64) error
+	// Work, if set, waits until what was received can be unpacked, and returns a function that ends that. It is called for each part
+	// that is received, so that the registry does not decide how long others wait.
+	Work func(context.Context) (end func(), err error)
 }
 
 // Extract writes the files in a directory of an image to a target. Unless it returns an error, it has verified the
@@ -70,7 +75,10 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 	}
 	defer root.Close()
 	e := newExtraction(root, folder)
-	e.take = to.Take
+	e.take, e.work = to.Take, to.Work
+	if to.MaxUnpacked > 0 {
+		e.unpacked.Max = to.MaxUnpacked
+	}
 	if to.Max > 0 {
 		e.max = to.Max
 	}
@@ -89,6 +97,7 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 type extraction struct {
 	root   *os.Root
 	take   func(int64) error
+	work   func(context.Context) (func(), error)
 	folder string
 	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
@@ -118,12 +127,17 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return err
 	}
 	defer stream.Close()
-	problem := e.unpacked.Archive(stream, d.Size, func(header *tar.Header, content io.Reader) error {
+	turn := &worker{Reader: stream, ctx: ctx, work: e.work}
+	problem := e.unpacked.Archive(turn, d.Size, func(header *tar.Header, content io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return e.entry(header, content)
 	})
+	turn.leave()
+	if turn.failed != nil {
+		return turn.failed
+	}
 	if errors.Is(problem, disk.ErrWrite) || problem != nil && ctx.Err() != nil {
 		return problem
 	}
@@ -148,6 +162,11 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	name := path.Clean("/" + header.Name)[1:]
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
+	rel, ok := strings.CutPrefix(name, e.folder+"/")
+	// The depth bounds how long isHidden takes.
+	if depth := strings.Count(rel, "/"); ok && depth > MaxDepth {
+		return image.Refuse("entry %.64q is in %d directories below catalog directory %q, and at most %d are allowed", header.Name, depth, e.folder, MaxDepth)
+	}
 	switch {
 	case base == opaque:
 		return e.hide(dir + "/")
@@ -158,7 +177,6 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	case name == e.folder || strings.HasPrefix(e.folder, name+"/"):
 		return image.Refuse("catalog directory %q: %q is not a directory", e.folder, name)
 	}
-	rel, ok := strings.CutPrefix(name, e.folder+"/")
 	if !ok {
 		return nil
 	}
@@ -227,9 +245,6 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 
 // makeParents creates the directories of a file, and reserves their space first.
 func (e *extraction) makeParents(rel, entry string) error {
-	if depth := strings.Count(rel, "/"); depth > MaxDepth {
-		return image.Refuse("entry %.64q is in %d directories below catalog directory %q, and at most %d are allowed", entry, depth, e.folder, MaxDepth)
-	}
 	before := len(e.dirs)
 	dir := path.Dir(rel)
 	for p := dir; p != "." && !e.dirs[p]; p = path.Dir(p) {

@@ -40,10 +40,14 @@ type Options struct {
 	// MaxFiles and MaxContents limit the size of the catalog's files and manifests, in bytes; zero means the limits that
 	// apply to every catalog.
 	MaxFiles, MaxContents int64
+	// MaxUnpacked limits the uncompressed size of the image's layers; zero means the limit that applies to every catalog.
+	MaxUnpacked int64
+	// Work is layer.Target.Work.
+	Work func(context.Context) (end func(), err error)
 	// Take reserves disk space before it is used; nil means that no reservation is needed.
 	Take func(bytes int64) error
-	// Turn waits until the files can be parsed. It returns a context and a loader for parsing them, and a function that
-	// Read calls when it has parsed them.
+	// Turn waits until the files can be parsed, or the stored catalog read. It returns a context and a loader for that, and a
+	// function that Read calls when it is done. If a stored catalog cannot be used, Read takes a second turn.
 	Turn func(context.Context) (context.Context, fbc.Loader, func(), error)
 	// Lines is true if the objects of the catalog are also stored as JSON lines.
 	Lines bool
@@ -67,16 +71,18 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 		return Catalog{}, asRefused(err)
 	}
 	key := disk.Key(from.Repository, from.Digest.String(), folder)
-	stored, err := o.stored(key)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return stored, err
+	if o.Disk.HasSnapshot(key) {
+		stored, err := o.storedInTurn(ctx, key)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return stored, err
+		}
 	}
 	dir, remove, err := o.Disk.Work()
 	if err != nil {
 		return Catalog{}, err
 	}
 	defer remove()
-	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, Take: o.Take}); err != nil {
+	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, MaxUnpacked: o.MaxUnpacked, Take: o.Take, Work: o.Work}); err != nil {
 		return Catalog{}, asRefused(err)
 	}
 	ctx, loader, end, err := o.Turn(ctx)
@@ -87,9 +93,25 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
 }
 
+// storedInTurn reads a stored catalog in a turn, with the memory of a large document: the text of a package is in memory besides the
+// package. When the program starts, all catalogs are read.
+func (o Options) storedInTurn(ctx context.Context, key string) (Catalog, error) {
+	ctx, loader, end, err := o.Turn(ctx)
+	if err != nil {
+		return Catalog{}, err
+	}
+	defer end()
+	done, err := loader.Decoding.Begin(ctx, catalog.DecodingMemory)
+	if err != nil {
+		return Catalog{}, context.Cause(ctx)
+	}
+	defer done()
+	return o.stored(key, loader.Take)
+}
+
 // stored returns the catalog if it is on disk with all of the required data.
-func (o Options) stored(key string) (Catalog, error) {
-	snap, err := o.Disk.Snapshot(key)
+func (o Options) stored(key string, take func(kept int64) error) (Catalog, error) {
+	snap, err := o.Disk.Snapshot(key, take)
 	if err != nil || !o.Lines && !o.Displays {
 		return Catalog{Snapshot: snap}, err
 	}
@@ -140,6 +162,9 @@ func (o Options) Parse(ctx context.Context, from Files, loader fbc.Loader) (Cata
 		defer shown.Discard()
 	}
 	out, err := o.parse(ctx, from, loader, contents)
+	if err == nil {
+		err = between(ctx, loader)
+	}
 	if err == nil && o.Displays {
 		err = shown.Finish(from.Key, out.Snapshot)
 	}
@@ -170,9 +195,19 @@ func (o Options) parse(ctx context.Context, from Files, loader fbc.Loader, conte
 	case err != nil:
 		err = Refused{fmt.Errorf("read the file-based catalog: %w", err)}
 	default:
-		err = o.Disk.PutSnapshot(from.Key, snap, contents)
+		if err = between(ctx, loader); err == nil {
+			err = o.Disk.PutSnapshot(from.Key, snap, contents)
+		}
 	}
 	return Catalog{Snapshot: snap}, err
+}
+
+// between lets other catalogs proceed: each step after the last document takes time, too.
+func between(ctx context.Context, loader fbc.Loader) error {
+	if loader.Between == nil {
+		return context.Cause(ctx)
+	}
+	return loader.Between(ctx)
 }
 
 // Drop deletes a catalog's content on disk, unless it has other users.

@@ -92,7 +92,7 @@ func TestReadsAnImageOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Digest, again.Digest)
 	require.Equal(t, text(t, got.Lines), text(t, again.Lines))
-	require.Equal(t, 1, s.turns)
+	require.Equal(t, 2, s.turns, "a stored catalog is read in a turn, too")
 
 	Drop(got.Snapshot)
 	Drop(again.Snapshot)
@@ -113,7 +113,7 @@ func TestReadsACatalogAgainForItsLines(t *testing.T) {
 	full, err := Read(t.Context(), from, s.options())
 	require.NoError(t, err)
 	require.Len(t, full.Lines.All(), 3)
-	require.Equal(t, 2, s.turns)
+	require.Equal(t, 3, s.turns)
 }
 
 // Display-only data is stored too, separately from the lines that are served.
@@ -122,18 +122,18 @@ func TestStoresWhatIsDisplayed(t *testing.T) {
 	from := s.push(map[string]string{"a.json": strings.Replace(good, `"version":"1.0.0"}}`, `"version":"1.0.0"}},{"type":"olm.csv.metadata","value":{"displayName":"A"}}`, 1)})
 	o := s.options()
 	o.Lines, o.Displays = false, true
-	for range 2 {
+	for turns := 1; turns <= 2; turns++ {
 		got, err := Read(t.Context(), from, o)
 		require.NoError(t, err)
 		text, err := got.Displays.BundleDisplay(t.Context(), "a", "stable", "a.v1")
 		require.NoError(t, err)
 		require.JSONEq(t, `{"displayName":"A"}`, string(text))
-		require.Equal(t, 1, s.turns)
+		require.Equal(t, turns, s.turns)
 	}
 	full, err := Read(t.Context(), from, s.options())
 	require.NoError(t, err)
 	require.Len(t, full.Lines.All(), 3)
-	require.Equal(t, 2, s.turns)
+	require.Equal(t, 4, s.turns)
 }
 
 // Lines do not contain the objects of packages that are excluded from the Snapshot.
@@ -195,4 +195,18 @@ func TestDistinguishesInvalidImagesFromOtherErrors(t *testing.T) {
 	left, err := os.ReadDir(filepath.Join(s.dir, "work"))
 	require.NoError(t, err)
 	require.Empty(t, left, "temporary files are deleted")
+}
+
+// Assembling and storing a catalog takes time as well, after its last document.
+func TestOtherCatalogsProceedBetweenTheStepsOfOne(t *testing.T) {
+	s := newSite(t)
+	calls := 0
+	o := s.options()
+	o.Turn = func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
+		return ctx, fbc.Loader{Between: func(context.Context) error { calls++; return nil }}, func() {}, nil
+	}
+	_, err := Read(t.Context(), s.push(map[string]string{"a.json": good}), o)
+	require.NoError(t, err)
+	const file, documents, steps = 1, 3, 3 // it is assembled, stored, and its lines are stored
+	require.Equal(t, file+documents+steps, calls)
 }

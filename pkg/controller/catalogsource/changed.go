@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
@@ -19,8 +20,8 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.pulls.interests.Concerned(before, after) {
 		pull.Ask()
 	}
-	for _, key := range r.follows.interests.Concerned(before, after) {
-		r.follows.wakeUnwatched(func(other types.NamespacedName) bool { return other == key })
+	if concerned := sets.New(r.follows.interests.Concerned(before, after)...); len(concerned) > 0 {
+		r.follows.wakeUnwatched(func(key types.NamespacedName) bool { return concerned.Has(key) })
 	}
 	obj := kit.Latest(before, after)
 	switch obj.(type) {

@@ -20,8 +20,8 @@ const (
 	firstReload, lastReload = kit.FirstPause, kit.LastPause
 	// Bounds of the longer backoff for a slow registry. It applies even if the registry reconnects.
 	firstSlowReload = time.Minute
-	// longestRest is the maximum time between a failed load and the next one over another connection: the registry may have been
-	// restarted.
+	// longestRest is the time between a load and the next one over another connection, and the maximum if the load failed: the
+	// registry may have been restarted.
 	longestRest    = 10 * time.Second
 	lastSlowReload = 15 * time.Minute
 )
@@ -259,7 +259,9 @@ func (e *connection) pauseAfter(err error) bool {
 	var why slow
 	switch {
 	case err == nil:
+		// A registry that closes its connection whenever it was listed would otherwise be listed without a pause.
 		e.pause = 0
+		e.resume = time.Now().Add(longestRest)
 	case errors.As(err, &why):
 		e.pause = min(max(2*e.pause, firstSlowReload), lastSlowReload)
 		e.resume = time.Now().Add(e.pause)

@@ -1,7 +1,10 @@
 package catalogsource
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/connectivity"
@@ -35,4 +38,19 @@ func TestContentOfARegistryWithoutAnAddressIsNotRead(t *testing.T) {
 		}
 	}
 	c.drop(key)
+}
+
+// A registry that closes its connection after each listing was listed without a pause.
+func TestARegistryIsNotListedAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &connection{}
+		begun := time.Now()
+		require.False(t, e.pauseAfter(nil))
+		ctx, cancel := context.WithTimeout(t.Context(), longestRest/2)
+		defer cancel()
+		require.False(t, e.rest(ctx), "the next listing waits")
+		require.Equal(t, longestRest/2, time.Since(begun))
+		time.Sleep(longestRest)
+		require.True(t, e.rest(t.Context()))
+	})
 }

@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,12 +18,13 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 const (
 	// maxPulls bounds the concurrent pulls of one namespace, so that slow registries of one tenant do not delay others.
 	maxPulls = 2
-	// pullTimeout bounds one pull.
+	// pullTimeout bounds one pull (see withPullTimeout).
 	pullTimeout = 15 * time.Minute
 	// pollJitter extends poll intervals by up to a tenth, to spread the polls.
 	pollJitter = 0.1
@@ -59,6 +61,8 @@ type images struct {
 	clock       clock.Clock
 	// parses limits the concurrent parsing of catalogs, and unpacks that of the images of bundles.
 	parses, unpacks *lanes
+	// extracts limits the concurrent unpacking of layers of tenants' catalogs.
+	extracts *turns.Turns
 
 	kit.Background
 	pulls kit.Slots
@@ -105,7 +109,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt),
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt), extracts: newExtractTurns(),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{
@@ -258,12 +262,15 @@ func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEn
 		return imageView{}, finding{}, err
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	ctx, cancel := withPullTimeout(ctx)
 	defer cancel()
 	e.mu.Lock()
 	view := e.imageView
 	e.mu.Unlock()
 	found, err := i.newer(ctx, key, e)
+	if late := context.Cause(ctx); err != nil && errors.Is(late, errPullTimeout) && !kit.Is[pull.Refused](err) {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
 	case kit.Is[pull.Refused](err):

@@ -142,3 +142,75 @@ func TestASlowRegistryHasALongerDelay(t *testing.T) {
 	require.False(t, e.pauseAfter(nil))
 	require.Zero(t, e.pause)
 }
+
+// A catalog that takes long without yielding held the only slot for a minute at a time, again and again.
+func TestACatalogThatDoesNotYieldComesLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lane := newParseLanes("remit").turnsOf("a")
+		begun := time.Now()
+		stubborn, ctx, err := lane.Join(t.Context(), "a")
+		require.NoError(t, err)
+		go func() {
+			<-ctx.Done()
+			stubborn.Leave()
+		}()
+		other, _, err := lane.Join(t.Context(), "b")
+		require.NoError(t, err)
+		require.ErrorIs(t, context.Cause(ctx), errYieldTimeout)
+		require.LessOrEqual(t, time.Since(begun), 15*time.Second)
+
+		order := make(chan string, 2)
+		for _, namespace := range []string{"a", "b"} { // "a" was served less recently, and asks first
+			go func() {
+				turn, _, err := lane.Join(t.Context(), namespace)
+				if err == nil {
+					order <- namespace
+					turn.Leave()
+				}
+			}()
+			synctest.Wait()
+		}
+		other.Leave()
+		require.Equal(t, "b", <-order)
+		require.Equal(t, "a", <-order)
+	})
+}
+
+// A catalog of another namespace could keep each pull from being completed.
+func TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lane := newParseLanes("remit").turnsOf("a")
+		other, _, err := lane.Join(t.Context(), "b")
+		require.NoError(t, err)
+		time.AfterFunc(2*pullTimeout, other.Leave)
+		ctx, cancel := withPullTimeout(t.Context())
+		defer cancel()
+		turn, ctx, err := lane.Join(ctx, "a")
+		require.NoError(t, err)
+		<-ctx.Done()
+		turn.Leave()
+		require.ErrorIs(t, context.Cause(ctx), errPullTimeout)
+	})
+}
+
+func TestFewTenantsUnpackLayersAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &images{budget: newBudget("remit"), extracts: newExtractTurns()}
+		ctx, cancel := context.WithCancel(t.Context())
+		begun := make(chan func(), 100)
+		for n := range 20 {
+			go func() {
+				if end, err := i.extract(ctx, fmt.Sprint("tenant-", n)); err == nil {
+					begun <- end
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, begun, tenantExtractions)
+		end, err := i.extract(ctx, "remit")
+		require.NoError(t, err, "global catalogs do not wait")
+		end()
+		cancel()
+		synctest.Wait()
+	})
+}

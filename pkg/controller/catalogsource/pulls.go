@@ -19,15 +19,45 @@ import (
 
 const (
 	// parseSlice is how long a catalog is parsed while others wait, and parseGrace how long its current document may then take.
-	parseSlice, parseGrace = 2 * time.Second, time.Minute
+	parseSlice, parseGrace = 2 * time.Second, 10 * time.Second
+	// maxPullWaits bounds how much longer than pullTimeout a pull may take because it waits for those of other namespaces.
+	maxPullWaits   = 45 * time.Minute
+	errPullTimeout = slow("the image was not read within 15 minutes")
 )
 
-// newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time.
+// withPullTimeout returns the context of a pull. Its waits for other namespaces do not count, up to a limit.
+func withPullTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, _, cancel := turns.WithTimeout(ctx, pullTimeout, maxPullWaits, errPullTimeout)
+	return ctx, cancel
+}
+
+// newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time. A tenant namespace whose catalog
+// did not yield in time comes after others.
 func newParseLanes(global string) *lanes {
-	one := func() *turns.Turns {
-		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout}
+	one := func(lateFor time.Duration) *turns.Turns {
+		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout, LateFor: lateFor}
 	}
-	return &lanes{reserved: global, global: one(), tenants: one()}
+	return &lanes{reserved: global, global: one(0), tenants: one(lateFor)}
+}
+
+// tenantExtractions bounds the number of tenants' images whose layers are unpacked at the same time.
+const tenantExtractions = 4
+
+// newExtractTurns returns the turns for unpacking tenants' layers. Each lasts until the registry has to send more.
+func newExtractTurns() *turns.Turns {
+	return &turns.Turns{Slots: tenantExtractions, Share: tenantExtractions / 2}
+}
+
+// extract waits for a turn to unpack a part of a layer. Global catalogs need none.
+func (i *images) extract(ctx context.Context, namespace string) (end func(), err error) {
+	if namespace == i.budget.exempt {
+		return func() {}, nil
+	}
+	turn, _, err := i.extracts.Join(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return turn.Leave, nil
 }
 
 // finding is the content of a new image: a catalog, or the reference by digest of an image to run as a registry. The zero
@@ -140,7 +170,8 @@ func (i *images) pull(ctx context.Context, replaced holder, from *image.Image, e
 	defer room.release()
 	limits := i.limits(namespace)
 	got, err := pull.Read(ctx, from, pull.Options{
-		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, Take: room.take, Displays: true,
+		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, MaxUnpacked: limits.unpacked, Take: room.take, Displays: true,
+		Work: func(ctx context.Context) (func(), error) { return i.extract(ctx, namespace) },
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
 			turn, ctx, err := i.parses.turnsOf(namespace).Join(ctx, namespace)
 			if err != nil {

@@ -12,17 +12,17 @@ import (
 )
 
 // maxTenantContents bounds the size of the manifests in a tenant's catalog, and maxTenantFiles the size of its files,
-// which contain the base64-encoded manifests and other content.
-const maxTenantContents, maxTenantFiles = 256 << 20, 384 << 20
+// which contain the base64-encoded manifests and other content. maxTenantUnpacked bounds the uncompressed size of the whole image.
+const maxTenantContents, maxTenantFiles, maxTenantUnpacked = 256 << 20, 384 << 20, 4 << 30
 
 // imageLimits limits how much is read from one image, in bytes; zero means no limit.
-type imageLimits struct{ files, contents int64 }
+type imageLimits struct{ files, contents, unpacked int64 }
 
 func (i *images) limits(namespace string) imageLimits {
 	if namespace == i.budget.exempt {
 		return imageLimits{}
 	}
-	return imageLimits{files: maxTenantFiles, contents: maxTenantContents}
+	return imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}
 }
 
 // oversize is content that was read, but exceeded the budget of the namespace or of all tenants.

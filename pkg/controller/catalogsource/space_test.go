@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -108,7 +109,7 @@ func TestReadingLeavesSpaceForOthers(t *testing.T) {
 func TestLimitsForTenantsAreLower(t *testing.T) {
 	i := &images{budget: newBudget("global")}
 	require.Equal(t, imageLimits{}, i.limits("global"))
-	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents}, i.limits("t1"))
+	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}, i.limits("t1"))
 }
 
 // A catalog that yields its turn still counts toward the budget while it waits.
@@ -129,8 +130,16 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(parseSlice + time.Millisecond)
 		var read pull.Catalog
+		loader, calls := i.loader(mine, parsed), 0
+		yield := loader.Between
+		loader.Between = func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return nil // the file has not been read yet
+			}
+			return yield(ctx)
+		}
 		go func() {
-			read, err = pull.Options{Disk: store}.Parse(ctx, pull.Files{Key: "key", Dir: dir}, i.loader(mine, parsed))
+			read, err = pull.Options{Disk: store}.Parse(ctx, pull.Files{Key: "key", Dir: dir}, loader)
 			mine.Leave()
 		}()
 		synctest.Wait()

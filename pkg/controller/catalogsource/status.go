@@ -20,6 +20,8 @@ const (
 	protocolGRPC     = "grpc"
 	// maxMessage bounds status.message, in bytes.
 	maxMessage = 2048
+	// maxShownExcluded bounds the number of excluded packages that a condition names; the others are counted.
+	maxShownExcluded = 20
 	// typePackagesExcluded is True while invalid packages are excluded. OLM v0 has no such condition.
 	typePackagesExcluded  = "PackagesExcluded"
 	reasonInvalidPackages = "InvalidPackages"
@@ -74,8 +76,18 @@ func setExcluded(out *operatorsv1alpha1.CatalogSourceStatus, served *catalog.Sna
 	}
 	meta.SetStatusCondition(&out.Conditions, metav1.Condition{
 		Type: typePackagesExcluded, Status: metav1.ConditionTrue, Reason: reasonInvalidPackages, LastTransitionTime: now,
-		Message: status.Text(oneLine(fmt.Sprintf("the rest of the catalog is served without %q: %s", served.Excluded, warnings(served)))),
+		Message: status.Text(oneLine(fmt.Sprintf("the rest of the catalog is served without %s: %s", excludedNames(served), warnings(served)))),
 	})
+}
+
+// excludedNames quotes the first names of excluded packages, and counts the others.
+func excludedNames(served *catalog.Snapshot) string {
+	shown := served.Excluded[:min(len(served.Excluded), maxShownExcluded)]
+	text := fmt.Sprintf("%q", shown)
+	if more := len(served.Excluded) - len(shown) + served.MoreExcluded; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // setNotListed sets the condition that reports why PackageManifests do not show the content of the catalog, or removes it. Everything else

@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 var (
@@ -176,4 +179,14 @@ func TestReportsThatPackageServerHasRefusedTheCatalog(t *testing.T) {
 	require.Equal(t, "PackagesNotListed", got[0].Type)
 	require.Contains(t, got[0].Message, "no room for the catalog")
 	require.Empty(t, conditions(""))
+}
+
+func TestAConditionNamesFewExcludedPackages(t *testing.T) {
+	snap := &catalog.Snapshot{MoreExcluded: 7}
+	for i := range catalog.MaxExcluded {
+		snap.Excluded = append(snap.Excluded, fmt.Sprint("p", i))
+	}
+	require.Equal(t, maxShownExcluded+3, len(strings.Fields(excludedNames(snap))), "the names, and a number")
+	require.Contains(t, excludedNames(snap), "and 987 more")
+	require.Equal(t, `["a"]`, excludedNames(&catalog.Snapshot{Excluded: []string{"a"}}))
 }

@@ -16,20 +16,32 @@ func CheckStructures(json []byte) error {
 	if len(json) <= 3*MaxStructures { // a list of {} has three bytes for each
 		return nil
 	}
-	n := 0
-	for rest := json; len(rest) > 0; {
+	if n := countOutside(json, MaxStructures, "{", "null"); n > MaxStructures {
+		return &StructuresError{}
+	}
+	return nil
+}
+
+// HasMoreValues reports whether JSON contains more than "most" commas outside of strings. Go's decoder adds an entry to a list for each
+// value of any type, also if the type is wrong.
+func HasMoreValues(json []byte, most int) bool {
+	return len(json) > most && countOutside(json, most, ",") > most
+}
+
+// countOutside counts words outside of the strings of JSON. It stops when there are more than most.
+func countOutside(json []byte, most int, words ...string) (n int) {
+	for rest := json; len(rest) > 0 && n <= most; {
 		end := text.IndexByte(rest, '"')
 		if end < 0 {
 			end = len(rest)
 		}
-		n += text.Count(rest[:end], []byte("{")) + text.Count(rest[:end], []byte("null"))
-		if n > MaxStructures {
-			return &StructuresError{}
+		for _, word := range words {
+			n += text.Count(rest[:end], []byte(word))
 		}
 		rest = rest[end:]
 		rest = rest[lengthOfString(rest):]
 	}
-	return nil
+	return n
 }
 
 // lengthOfString returns the number of bytes of the string at the beginning of JSON, with its quotation marks. A string that does not end

@@ -31,3 +31,12 @@ func TestCountsStructuresOutsideOfStrings(t *testing.T) {
 		require.ErrorContains(t, CheckStructures(text), "more than 20000", name)
 	}
 }
+
+func TestCountsValuesOutsideOfStrings(t *testing.T) {
+	require.False(t, HasMoreValues([]byte(`["`+strings.Repeat(",", 100)+`",1,"\",",[]]`), 3))
+	for _, entry := range []string{"{}", "1", `""`, "[]", "null"} {
+		list := []byte("[" + strings.Repeat(entry+",", 100) + entry + "]")
+		require.True(t, HasMoreValues(list, 99), entry)
+		require.False(t, HasMoreValues(list, 100), entry)
+	}
+}

@@ -18,10 +18,13 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
-// unpackTimeout bounds one attempt.
-const unpackTimeout = 2 * time.Minute
+// unpackTimeout bounds one attempt, without the waits for other namespaces, which maxUnpackWaits bounds.
+const unpackTimeout, maxUnpackWaits = 2 * time.Minute, 10 * time.Minute
+
+var errTimeout = errors.New("the image was not read within two minutes")
 
 // Access finds the credentials for the images of a catalog's bundles, and waits after failures.
 type Access interface {
@@ -241,7 +244,7 @@ func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key str
 		return "", err
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
+	ctx, _, cancel := turns.WithTimeout(ctx, unpackTimeout, maxUnpackWaits, errTimeout)
 	defer cancel()
 	access, unread := b.Access.Access(ctx, id.catalog, u.secrets, u.retry)
 	opened, err := b.Client.Open(ctx, image.Tagged(id.image), access)
@@ -296,7 +299,7 @@ func contentOf(ctx context.Context, layers *unpack.Layers, decoding *catalog.Dec
 	content, err := fbc.Manifests(ctx, files, ".", decoding)
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, image.Refuse("the image is not a bundle: it has no manifests/ directory")
 	case err != nil:
