@@ -514,6 +514,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/packages/store", "TestWhatANamespaceChangesDoesNotEndTheWatchesOfOthers"),
 		},
 		{
+			Name: "a-watch-gets-all-changes", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "const maxChanges = 100\n",
+			New:    "const maxChanges = 100_000\n",
+			Killer: unit("pkg/packages/store", "TestAWatchGetsAFewChangesAtATime"),
+		},
+		{
+			Name: "a-watch-loses-changes-beyond-the-first", Rule: 0, File: "pkg/packages/store/history.go",
+			Old:    "return found, found[maxChanges-1].Version, s.history.changed, nil",
+			New:    "return found, s.history.last, s.history.changed, nil",
+			Killer: unit("pkg/packages/store", "TestAWatchGetsAFewChangesAtATime"),
+		},
+		{
+			Name: "a-watch-that-waits-keeps-labels", Rule: 8, File: "pkg/packages/server/watch.go",
+			Old:    "			n.Before = store.Labels{}\n",
+			New:    "",
+			Killer: unit("pkg/packages/server", "TestWatchesThatAreNotReadKeepFewChanges"),
+		},
+		{
 			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/publish.go",
 			Old:    "	if selectsLabels(f.Group) {",
 			New:    "	if false {",

@@ -14,6 +14,9 @@ import (
 // client whose watch is further behind must list again.
 const maxHistory = 20_000
 
+// maxChanges bounds the changes that a watch gets at a time, because it keeps them until its client has read the events of all of them.
+const maxChanges = 100
+
 // ErrExpired means that some changes after a version are no longer available.
 var ErrExpired = errors.New("the version is too old")
 
@@ -75,13 +78,10 @@ func (h *history) drop() {
 	h.n -= over
 }
 
-// after returns the changes after a version, or false if some of them have been dropped.
+// after returns the first maxChanges changes after a version, or false if some of them have been dropped.
 func (c *changes) after(version uint64) ([]Change, bool) {
-	first := len(c.all)
-	for first > 0 && c.all[first-1].Version > version {
-		first--
-	}
-	return c.all[first:], version >= c.since
+	first, _ := slices.BinarySearchFunc(c.all, version+1, func(c Change, version uint64) int { return cmp.Compare(c.Version, version) })
+	return c.all[first:min(len(c.all), first+maxChanges)], version >= c.since
 }
 
 // wake announces that all changes up to a version are in the list.
@@ -91,8 +91,8 @@ func (h *history) wake(version uint64) {
 	h.changed = make(chan struct{})
 }
 
-// Changes waits until there are changes after a version, and returns those of the catalogs that the view includes, with the
-// version up to which they are complete. The error is ErrExpired if some of these changes have been dropped.
+// Changes waits until there are changes after a version, and returns the first maxChanges of those of the catalogs that the view
+// includes, with the version up to which they are complete. The error is ErrExpired if some of these changes have been dropped.
 func (s *Store) Changes(ctx context.Context, v View, after uint64) ([]Change, uint64, error) {
 	for {
 		found, until, changed, err := s.changes(v, after)
@@ -123,10 +123,22 @@ func (s *Store) changes(v View, after uint64) ([]Change, uint64, <-chan struct{}
 		if !complete {
 			return nil, 0, nil, ErrExpired
 		}
-		found = append(found, some...)
+		found = earliest(found, some)
 	}
-	slices.SortFunc(found, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
+	if len(found) == maxChanges {
+		return found, found[maxChanges-1].Version, s.history.changed, nil
+	}
 	return found, s.history.last, s.history.changed, nil
+}
+
+// earliest returns the first maxChanges of the changes found so far and of those of another namespace. Both are in the order of versions.
+func earliest(found, more []Change) []Change {
+	if len(more) == 0 || len(found) == maxChanges && more[0].Version > found[maxChanges-1].Version {
+		return found
+	}
+	found = append(found, more...)
+	slices.SortFunc(found, func(a, b Change) int { return cmp.Compare(a.Version, b.Version) })
+	return found[:min(len(found), maxChanges)]
 }
 
 // Current returns the current entry of a changed package, or nil if the package has been removed since then.
