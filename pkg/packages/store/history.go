@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,11 @@ import (
 // changes in the namespace with the most changes is dropped, so that changes in one namespace do not end the watches of others. A
 // client whose watch is further behind must list again.
 const maxHistory = 20_000
+
+// maxHistoryBytes bounds the estimated memory of the changes that are kept, most of which is for labels that packages had before.
+// Beyond it, the older half of the changes in the namespace with the most memory is dropped. changeOverhead is the estimated memory of a
+// change without its name and labels.
+const maxHistoryBytes, changeOverhead = 16 << 20, 120
 
 // maxChanges bounds the changes that a watch gets at a time, because it keeps them until its client has read the events of all of them.
 const maxChanges = 100
@@ -30,14 +36,18 @@ type Change struct {
 	IsNew  bool
 	// Deleted means that the package was removed.
 	Deleted bool
+
+	// bytes is the estimated memory of the change.
+	bytes int64
 }
 
 // history contains the latest changes. The Store's lock protects it.
 type history struct {
 	begun, last uint64
-	// lists contains the changes by the namespace of the catalog, and n is their number.
+	// lists contains the changes by the namespace of the catalog, n is their number, and bytes is their memory.
 	lists map[string]*changes
 	n     int
+	bytes int64
 	// changed is closed at the next change.
 	changed chan struct{}
 }
@@ -46,6 +56,7 @@ type history struct {
 type changes struct {
 	since uint64
 	all   []Change
+	bytes int64
 }
 
 func (h *history) begin(version uint64) {
@@ -58,22 +69,47 @@ func (h *history) add(c Change) {
 		list = &changes{since: h.begun}
 		h.lists[c.Catalog.Namespace] = list
 	}
+	c.bytes = list.size(c)
 	list.all = append(list.all, c)
+	list.bytes += c.bytes
+	h.bytes += c.bytes
 	if h.n++; h.n >= 2*maxHistory {
-		h.drop()
+		h.drop(func(c *changes) int64 { return int64(len(c.all)) })
+	}
+	for h.bytes > maxHistoryBytes {
+		h.drop(func(c *changes) int64 { return c.bytes })
 	}
 }
 
-// drop removes the older half of the changes in the namespace with the most changes.
-func (h *history) drop() {
+// size estimates the memory of a change. The labels of a CatalogSource count once for all packages that change together. Labels that a
+// package still has count as well, because it may lose them next.
+func (c *changes) size(next Change) int64 {
+	size := changeOverhead + int64(len(next.Package)) + sizeOf(next.Before.own)
+	if n := len(c.all); n == 0 || !isSame(c.all[n-1].Before.shared, next.Before.shared) {
+		size += sizeOf(next.Before.shared)
+	}
+	return size
+}
+
+// isSame reports whether two maps are the same one in memory.
+func isSame(a, b map[string]string) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// drop removes the older half of the changes in the namespace with the most, according to size.
+func (h *history) drop(size func(*changes) int64) {
 	var most *changes
 	for _, list := range h.lists {
-		if most == nil || len(list.all) > len(most.all) {
+		if most == nil || size(list) > size(most) {
 			most = list
 		}
 	}
 	over := (len(most.all) + 1) / 2
 	most.since = most.all[over-1].Version
+	for _, c := range most.all[:over] {
+		most.bytes -= c.bytes
+		h.bytes -= c.bytes
+	}
 	most.all = append([]Change(nil), most.all[over:]...)
 	h.n -= over
 }

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,4 +50,51 @@ func TestAWatchGetsAFewChangesAtATime(t *testing.T) {
 		}
 		require.Len(t, seen, want, "every change of namespace %q", view)
 	}
+}
+
+// A tenant can change the labels of all packages of a catalog every few seconds, or those of one CatalogSource after the other.
+func TestEarlierLabelsTakeLimitedMemory(t *testing.T) {
+	text := func(parts ...any) string { return fmt.Sprint(parts...) + strings.Repeat("x", 100) }
+	s := New(Options{GlobalNamespace: "global"})
+	begin := s.Version()
+	changed(s, "victim", 0, 9000, noLabels) // more changes than the history keeps of others, but less memory
+
+	t.Log("labels of packages")
+	before := heap()
+	for round := range 30 {
+		changed(s, "evil", round, 1000, func(i int) map[string]string {
+			out := map[string]string{}
+			for n := range 10 {
+				out[text(round, i, n)] = text(round, i)
+			}
+			return out
+		})
+	}
+	held := heap() - before
+	require.Less(t, held, int64(48<<20), "with the current ones")
+	require.LessOrEqual(t, s.history.bytes, int64(16<<20))
+	got, _, err := s.Changes(t.Context(), View{Namespace: "victim"}, begin)
+	require.NoError(t, err)
+	require.NotEmpty(t, got)
+
+	t.Log("labels of CatalogSources")
+	for round := range 20_000 {
+		c := &Catalog{Header: packages.Header{Source: packages.Source{Namespace: "evil", Name: "c", Labels: map[string]string{}}}}
+		for n := range 16 {
+			c.Source.Labels[text(round, n)] = "x"
+		}
+		c.entries = []*Entry{{Name: "p", Source: &c.Source, sum: [32]byte{byte(round), byte(round >> 8)}}}
+		s.replace(c)
+	}
+	require.Less(t, heap()-before, int64(48<<20))
+	var sum int64
+	for _, list := range s.history.lists {
+		for _, c := range list.all {
+			sum += c.bytes
+		}
+	}
+	require.Equal(t, sum, s.history.bytes)
+	_, _, err = s.Changes(t.Context(), View{Namespace: "victim"}, begin)
+	require.NoError(t, err)
+	runtime.KeepAlive(s)
 }
