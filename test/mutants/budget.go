@@ -166,6 +166,18 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller", "TestRefusedObjectsTakeLittleMemory"),
 		},
 		{
+			Name: "all-channels-are-compared", Rule: 8, File: "pkg/extension/resolve/problem.go",
+			Old:    "		near := Similar(wanted, names)\n",
+			New:    "		near := similar(wanted, names)\n",
+			Killer: unit("pkg/extension/resolve", "TestComparesALimitedNumberOfChannels"),
+		},
+		{
+			Name: "all-requested-channels-are-compared", Rule: 8, File: "pkg/extension/resolve/problem.go",
+			Old:    "range s.Channels[:min(len(s.Channels), maxNamed)] {",
+			New:    "range s.Channels {",
+			Killer: unit("pkg/extension/resolve", "TestComparesALimitedNumberOfChannels"),
+		},
+		{
 			Name: "incomplete-extensions-are-installed", Rule: 3, File: "pkg/controller/clusterextension/resolve.go",
 			Old:    "err := budget.Refused(s.ext); err != nil {",
 			New:    "err := budget.Refused(s.ext); false {",
