@@ -545,15 +545,15 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "a-watch-loses-changes-beyond-the-first", Rule: 0, File: "pkg/packages/store/history.go",
-			Old:    "return found, found[maxChanges-1].Version, s.history.changed, nil",
-			New:    "return found, s.history.last, s.history.changed, nil",
+			Old:    "return slices.Clone(found[:n]), found[n-1].Version, s.history.changed, nil",
+			New:    "return slices.Clone(found[:n]), s.history.last, s.history.changed, nil",
 			Killer: unit("pkg/packages/store", "TestAWatchGetsAFewChangesAtATime"),
 		},
 		{
-			Name: "a-watch-that-waits-keeps-labels", Rule: 8, File: "pkg/packages/server/watch.go",
-			Old:    "			n.Before = store.Labels{}\n",
-			New:    "",
-			Killer: unit("pkg/packages/server", "TestWatchesThatAreNotReadKeepFewChanges"),
+			Name: "a-watch-that-waits-keeps-labels", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "size > maxChangesBytes && n > 0 {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
 		},
 		{
 			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/publish.go",

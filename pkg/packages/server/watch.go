@@ -101,7 +101,7 @@ func (w *watcher) run(ctx context.Context) {
 			}
 			continue
 		}
-		for _, c := range w.note(changes) {
+		for _, c := range changes {
 			if !w.change(ctx, c) {
 				return
 			}
@@ -149,38 +149,20 @@ func (w *watcher) sendNamed(ctx context.Context, name string, selects func(catal
 	return true
 }
 
-// noted is a change that the watch has not sent yet.
-type noted struct {
-	store.Change
-	// matched means that the selectors matched the package before the change.
-	matched bool
-}
-
-// note returns the changes that the watch sees, without the labels before the changes. The client may read slowly, and these labels would
-// stay in memory although the store has dropped them.
-func (w *watcher) note(changes []store.Change) []noted {
-	out := make([]noted, 0, len(changes))
-	for _, c := range changes {
-		if w.sees(c) {
-			n := noted{Change: c, matched: !c.IsNew && w.selects(c, c.Before)}
-			n.Before = store.Labels{}
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 // change sends the events of a change. It returns false if the watch has ended.
-func (w *watcher) change(ctx context.Context, n noted) bool {
-	c := n.Change
+func (w *watcher) change(ctx context.Context, c store.Change) bool {
+	if !w.sees(c) {
+		return true
+	}
 	now := w.store.Current(c)
+	before := !c.IsNew && w.selects(c, c.Before)
 	after := !c.Deleted && now != nil && w.selects(c, now.Labels())
 	switch {
-	case after && n.matched:
+	case after && before:
 		return w.sendCurrent(ctx, watch.Modified, c)
 	case after:
 		return w.sendCurrent(ctx, watch.Added, c)
-	case n.matched && (c.Deleted || now != nil): // otherwise, a later change reports the deletion
+	case before && (c.Deleted || now != nil): // otherwise, a later change reports the deletion
 		return w.send(ctx, watch.Event{Type: watch.Deleted, Object: removed(c, w.View)}) && w.remaining(ctx, c)
 	}
 	return true

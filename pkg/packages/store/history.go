@@ -23,6 +23,9 @@ const maxHistoryBytes, changeOverhead = 16 << 20, 120
 // maxChanges bounds the changes that a watch gets at a time, because it keeps them until its client has read the events of all of them.
 const maxChanges = 100
 
+// maxChangesBytes bounds the memory of these changes, unless one takes more: the labels would stay in memory although they were dropped here.
+const maxChangesBytes = 32 << 10
+
 // ErrExpired means that some changes after a version are no longer available.
 var ErrExpired = errors.New("the version is too old")
 
@@ -161,10 +164,21 @@ func (s *Store) changes(v View, after uint64) ([]Change, uint64, <-chan struct{}
 		}
 		found = earliest(found, some)
 	}
-	if len(found) == maxChanges {
-		return found, found[maxChanges-1].Version, s.history.changed, nil
+	if n := fitting(found); n > 0 && (n < len(found) || n == maxChanges) {
+		return slices.Clone(found[:n]), found[n-1].Version, s.history.changed, nil
 	}
 	return found, s.history.last, s.history.changed, nil
+}
+
+// fitting returns the number of changes, but at least one, that take at most maxChangesBytes.
+func fitting(found []Change) int {
+	size := int64(0)
+	for n, c := range found {
+		if size += c.bytes; size > maxChangesBytes && n > 0 {
+			return n
+		}
+	}
+	return len(found)
 }
 
 // earliest returns the first maxChanges of the changes found so far and of those of another namespace. Both are in the order of versions.

@@ -76,6 +76,9 @@ func TestEarlierLabelsTakeLimitedMemory(t *testing.T) {
 	got, _, err := s.Changes(t.Context(), View{Namespace: "victim"}, begin)
 	require.NoError(t, err)
 	require.NotEmpty(t, got)
+	got, _, err = s.Changes(t.Context(), View{Namespace: "evil"}, s.history.lists["evil"].since)
+	require.NoError(t, err)
+	require.Less(t, len(got), 40, "a watch gets at most 32 KiB of labels at a time")
 
 	t.Log("labels of CatalogSources")
 	for round := range 20_000 {
