@@ -166,6 +166,18 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller", "TestRefusedObjectsTakeLittleMemory"),
 		},
 		{
+			Name: "all-rules-with-wildcards-are-compared", Rule: 8, File: "pkg/preflight/render.go",
+			Old:    "			if included > maxIncluded {\n",
+			New:    "			if included < 0 {\n",
+			Killer: unit("pkg/preflight", "TestComparesALimitedNumberOfRulesWithWildcards"),
+		},
+		{
+			Name: "each-failure-contains-all-before", Rule: 8, File: "pkg/extension/assess/requirements.go",
+			Old:    "		if failed == nil {\n			failed = err // one of thousands is enough\n		}\n",
+			New:    "		failed = errors.Join(failed, err)\n",
+			Killer: unit("pkg/extension/assess", "TestReportsOneFailureOfManyLookups"),
+		},
+		{
 			Name: "all-channels-are-compared", Rule: 8, File: "pkg/extension/resolve/problem.go",
 			Old:    "		near := Similar(wanted, names)\n",
 			New:    "		near := similar(wanted, names)\n",
