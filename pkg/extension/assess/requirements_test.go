@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/extension/assess"
 	"github.com/remit-olm/remit/pkg/install/requirement"
+	"github.com/remit-olm/remit/pkg/resolver"
 )
 
 // silent is a reader that fails.
@@ -31,7 +32,7 @@ func TestReportsOneFailureOfManyLookups(t *testing.T) {
 		b.Properties = append(b.Properties, catalog.Property{Type: "olm.gvk.required",
 			Value: json.RawMessage(fmt.Sprintf(`{"group":"g%d.example.com","version":"v1","kind":"K"}`, i))})
 	}
-	c := assess.Cluster{Lookups: requirement.World{Reader: silent{}}.Lookups()}
+	c := assess.Cluster{Lookups: requirement.World{Reader: silent{}}.Lookups(), Indexes: &resolver.Indexes{}}
 	_, err := c.Unmet(t.Context(), extension(), &operatorsv1alpha1.ClusterServiceVersion{}, b)
 	require.Error(t, err)
 	require.Equal(t, 1, strings.Count(err.Error(), "no answer"))
