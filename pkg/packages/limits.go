@@ -24,8 +24,8 @@ const (
 	maxLabels, maxLabelBytes = 32, 2 << 10
 	// maxText bounds the length of a name in a label.
 	maxText = 253
-	// maxSupported bounds the number of architectures and operating systems in the labels.
-	maxSupported = 32
+	// maxSupported bounds the number of architectures, and of operating systems, in the labels.
+	maxSupported = 8
 	// maxParse bounds the estimated memory for decoding the description of one bundle.
 	maxParse = 64 << 20
 	// maxEntries bounds the number of entries that are listed for one channel.

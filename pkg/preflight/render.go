@@ -161,11 +161,21 @@ func join(lines []message.Text, limit int) message.Text {
 	return message.Lines(fit...)
 }
 
+// maxIncluded bounds the rules with wildcards that are compared with all that is missing, because bundles can have thousands of both.
+const maxIncluded = 100
+
 func (r Report) lines(scopes []Scope, findings []Finding) []message.Text {
-	user := r.Identity.Username()
+	user, included := r.Identity.Username(), 0
 	var lines []message.Text
 	for _, s := range scopes {
 		for _, rule := range s.Rules {
+			if hasWildcard(rule) {
+				included++
+			}
+			if included > maxIncluded {
+				lines = append(lines, sentence(user, s.Namespace, rule))
+				continue
+			}
 			if includesCreate(s.Namespace, rule, findings) {
 				rule.Verbs = append([]string{"create"}, rule.Verbs...)
 			}
@@ -173,6 +183,10 @@ func (r Report) lines(scopes []Scope, findings []Finding) []message.Text {
 		}
 	}
 	return lines
+}
+
+func hasWildcard(rule rbacv1.PolicyRule) bool {
+	return slices.Contains(rule.Verbs, rbacv1.VerbAll) || slices.Contains(rule.Resources, rbacv1.ResourceAll) || slices.Contains(rule.APIGroups, rbacv1.APIGroupAll)
 }
 
 // includesCreate reports whether a finding shows that a missing rule with all verbs includes the verb create. Tools

@@ -166,6 +166,30 @@ func budget() []Mutant {
 			Killer: unit("pkg/controller", "TestRefusedObjectsTakeLittleMemory"),
 		},
 		{
+			Name: "all-rules-with-wildcards-are-compared", Rule: 8, File: "pkg/preflight/render.go",
+			Old:    "			if included > maxIncluded {\n",
+			New:    "			if included < 0 {\n",
+			Killer: unit("pkg/preflight", "TestComparesALimitedNumberOfRulesWithWildcards"),
+		},
+		{
+			Name: "each-failure-contains-all-before", Rule: 8, File: "pkg/extension/assess/requirements.go",
+			Old:    "		if failed == nil {\n			failed = err // one of thousands is enough\n		}\n",
+			New:    "		failed = errors.Join(failed, err)\n",
+			Killer: unit("pkg/extension/assess", "TestReportsOneFailureOfManyLookups"),
+		},
+		{
+			Name: "all-channels-are-compared", Rule: 8, File: "pkg/extension/resolve/problem.go",
+			Old:    "		near := Similar(wanted, names)\n",
+			New:    "		near := similar(wanted, names)\n",
+			Killer: unit("pkg/extension/resolve", "TestComparesALimitedNumberOfChannels"),
+		},
+		{
+			Name: "all-requested-channels-are-compared", Rule: 8, File: "pkg/extension/resolve/problem.go",
+			Old:    "range s.Channels[:min(len(s.Channels), maxNamed)] {",
+			New:    "range s.Channels {",
+			Killer: unit("pkg/extension/resolve", "TestComparesALimitedNumberOfChannels"),
+		},
+		{
 			Name: "incomplete-extensions-are-installed", Rule: 3, File: "pkg/controller/clusterextension/resolve.go",
 			Old:    "err := budget.Refused(s.ext); err != nil {",
 			New:    "err := budget.Refused(s.ext); false {",

@@ -509,9 +509,51 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "a-namespace-ends-the-watches-of-others", Rule: 8, File: "pkg/packages/store/history.go",
-			Old:    "len(list.all) > len(most.all) {",
-			New:    "len(list.all) < len(most.all) && len(list.all) > 0 {",
+			Old:    "size(list) > size(most) {",
+			New:    "size(list) < size(most) && len(list.all) > 0 {",
 			Killer: unit("pkg/packages/store", "TestWhatANamespaceChangesDoesNotEndTheWatchesOfOthers"),
+		},
+		{
+			Name: "earlier-labels-are-kept-without-limit", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "	for h.bytes > maxHistoryBytes {",
+			New:    "	for false {",
+			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
+		},
+		{
+			Name: "earlier-labels-of-catalogs-are-not-counted", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "		size += sizeOf(next.Before.shared)\n",
+			New:    "		_ = n\n",
+			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
+		},
+		{
+			Name: "long-histories-end-the-watches-of-others", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "		h.drop(func(c *changes) int64 { return c.bytes })\n",
+			New:    "		h.drop(func(c *changes) int64 { return int64(len(c.all)) })\n",
+			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
+		},
+		{
+			Name: "packages-support-many-architectures", Rule: 8, File: "pkg/packages/limits.go",
+			Old:    "	maxSupported = 8\n",
+			New:    "	maxSupported = 32\n",
+			Killer: unit("pkg/packages", "TestAPackageHasFewLabels"),
+		},
+		{
+			Name: "a-watch-gets-all-changes", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "const maxChanges = 100\n",
+			New:    "const maxChanges = 100_000\n",
+			Killer: unit("pkg/packages/store", "TestAWatchGetsAFewChangesAtATime"),
+		},
+		{
+			Name: "a-watch-loses-changes-beyond-the-first", Rule: 0, File: "pkg/packages/store/history.go",
+			Old:    "return slices.Clone(found[:n]), found[n-1].Version, s.history.changed, nil",
+			New:    "return slices.Clone(found[:n]), s.history.last, s.history.changed, nil",
+			Killer: unit("pkg/packages/store", "TestAWatchGetsAFewChangesAtATime"),
+		},
+		{
+			Name: "a-watch-that-waits-keeps-labels", Rule: 8, File: "pkg/packages/store/history.go",
+			Old:    "size > maxChangesBytes && n > 0 {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
 		},
 		{
 			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/publish.go",

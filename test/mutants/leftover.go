@@ -174,6 +174,18 @@ func leftovers() []Mutant {
 			Killer: unit("pkg/controller/operatorgroup", "TestWhatDoesNotKeepPermissions"),
 		},
 		{
+			Name: "owners-that-users-name-are-looked-up", Rule: 8, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "	if mark == \"\" || r.Proofs.Check(obj, mark) != nil {\n		return nil\n	}\n	var out []reconcile.Request\n",
+			New:    "	var out []reconcile.Request\n	if len(r.ownersOf(ctx, obj)) > 0 || r.Proofs.Check(obj, mark) != nil {\n		return out\n	}\n",
+			Killer: unit(extension, "TestOwnersOfAnObjectAreLookedUpOnceIfItIsProven"),
+		},
+		{
+			Name: "owners-are-looked-up-once-per-owner", Rule: 8, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "		if isMarkOf(name, mark) {\n",
+			New:    "		if isMarkOf(name, mark) && len(r.ownersOf(ctx, obj)) == 0 {\n",
+			Killer: unit(extension, "TestOwnersOfAnObjectAreLookedUpOnceIfItIsProven"),
+		},
+		{
 			Name: "leftovers-of-extensions-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
 			Old:    "if !isMarkOf(s.ext.Name, mark) || s.Proofs.Check(obj, mark) != nil {",
 			New:    "if !isMarkOf(s.ext.Name, mark) {",

@@ -100,5 +100,11 @@ func ports() []Mutant {
 			New:    "make(chan struct{}, maxResponses)",
 			Killer: unit("pkg/catalog/web", "TestLimitsConcurrentResponsesPerClient"),
 		},
+		{
+			Name: "responses-without-a-body-need-no-turn", Rule: 8, File: "pkg/catalog/web/server.go",
+			Old:    "	end, ok := s.turn(r.Context(), r.RemoteAddr)\n	if !ok {\n",
+			New:    "	end, ok := s.turn(r.Context(), r.RemoteAddr)\n	if end == nil {\n		end, ok = func() {}, r.Method == http.MethodHead\n	}\n	if !ok {\n",
+			Killer: unit("pkg/catalog/web", "TestLimitsConcurrentResponses"),
+		},
 	}
 }

@@ -169,10 +169,18 @@ func (o response) length() (n int64) {
 	return n
 }
 
+// respond waits for a turn first, because even a response without a body, to HEAD or for unchanged content, reads the index of all lines.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
+	header := w.Header()
+	end, ok := s.turn(r.Context(), r.RemoteAddr)
+	if !ok {
+		header.Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
+		http.Error(w, "too many concurrent requests; try again later", http.StatusServiceUnavailable)
+		return
+	}
+	defer end()
 	length := o.length()
 	compress := length > minCompressed && acceptsGzip(r.Header)
-	header := w.Header()
 	header.Set("Content-Type", contentType)
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("Last-Modified", o.modified.Format(http.TimeFormat))
@@ -192,16 +200,6 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, o response) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	end, ok := s.turn(r.Context(), r.RemoteAddr)
-	if !ok {
-		for _, name := range []string{"Content-Encoding", "Content-Length", "ETag", "Last-Modified"} {
-			header.Del(name)
-		}
-		header.Set("Retry-After", strconv.Itoa(int(maxWait.Seconds())))
-		http.Error(w, "too many concurrent requests; try again later", http.StatusServiceUnavailable)
-		return
-	}
-	defer end()
 	to := s.pace.Respond(w)
 	defer to.End()
 	if err := o.write(to, compress); err != nil {

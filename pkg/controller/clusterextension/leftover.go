@@ -285,15 +285,21 @@ func (s *leftover) announce(found []excess.Object, fate string) {
 	s.Recorder.Eventf(s.ext, nil, corev1.EventTypeWarning, "LeftBehind", "Shrink", "%s", status.Note(text))
 }
 
-// orphaned returns a request for the extension that a role or binding names as its owner, and for which Remit created it, if it does not
-// own the object.
+// orphaned returns requests for the extensions that a role or binding names as its owner, and for which Remit created it, if none of
+// them owns the object. The proof is checked first, because users can name any number of owners.
 func (r *Reconciler) orphaned(ctx context.Context, obj client.Object) []reconcile.Request {
+	mark := obj.GetLabels()[names.LabelLineage]
+	if mark == "" || r.Proofs.Check(obj, mark) != nil {
+		return nil
+	}
 	var out []reconcile.Request
 	for _, name := range namedOwners(obj) {
-		mark := obj.GetLabels()[names.LabelLineage]
-		if isMarkOf(name, mark) && len(r.ownersOf(ctx, obj)) == 0 && r.Proofs.Check(obj, mark) == nil {
+		if isMarkOf(name, mark) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
 		}
+	}
+	if len(out) == 0 || len(r.ownersOf(ctx, obj)) > 0 {
+		return nil
 	}
 	return out
 }

@@ -1,10 +1,15 @@
 package clusterextension
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -126,6 +131,29 @@ func TestTheMarkDecidesWhichExtensionLeftAnObject(t *testing.T) {
 		s.ext.Name = "victim"
 		require.False(t, s.isLeft(binding), name)
 	}
+}
+
+// Users can create thousands of roles and bindings that name many owners. All of them are examined before the controller starts.
+func TestOwnersOfAnObjectAreLookedUpOnceIfItIsProven(t *testing.T) {
+	t.Parallel()
+	var reads atomic.Int32
+	u := givenUnit(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		reads.Add(1)
+		return c.Get(ctx, key, obj, opts...)
+	}})
+	owner := assess.Owner(&olmv1.ClusterExtension{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "gone", CreationTimestamp: metav1.Now()}}, "")
+	owner.Proofs = u.Proofs
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b", UID: "b", CreationTimestamp: metav1.Now()}}
+	proofs.Mark(binding, owner)
+	for i := range 100 {
+		binding.OwnerReferences = append(binding.OwnerReferences, metav1.OwnerReference{APIVersion: olmv1.GroupVersion.String(), Kind: olmv1.KindClusterExtension,
+			Name: fmt.Sprintf("%063d", i)})
+	}
+	require.NotEmpty(t, u.orphaned(t.Context(), binding))
+	require.LessOrEqual(t, reads.Swap(0), int32(len(binding.OwnerReferences)+1))
+	binding.Annotations = nil
+	require.Empty(t, u.orphaned(t.Context(), binding))
+	require.Zero(t, reads.Load(), "a user has copied the labels")
 }
 
 // The ServiceAccount of a namespace that was created after the extension was written may belong to other users (docs/adr/0083).

@@ -81,7 +81,9 @@ func (c Cluster) unmetDependencies(ctx context.Context, ext *olmv1.ClusterExtens
 	var failed error
 	serves := func(gvk schema.GroupVersionKind) bool {
 		served, err := c.Lookups.Serves(ctx, gvk)
-		failed = errors.Join(failed, err)
+		if failed == nil {
+			failed = err // one of thousands is enough
+		}
 		return served
 	}
 	cluster := resolver.Cluster{Installed: c.installed(ext), Serves: serves, Indexes: c.Indexes}

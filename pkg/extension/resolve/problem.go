@@ -105,8 +105,8 @@ func (s *search) noChannel() *Problem {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	for _, wanted := range s.Channels {
-		near := similar(wanted, names)
+	for _, wanted := range s.Channels[:min(len(s.Channels), maxNamed)] { // those that the message names
+		near := Similar(wanted, names)
 		names = append(near, slices.DeleteFunc(names, func(name string) bool { return slices.Contains(near, name) })...)
 	}
 	return &Problem{ChannelNotFound, fmt.Sprintf("package %q has no channel %s; available channels: %s", s.Package,

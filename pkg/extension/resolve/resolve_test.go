@@ -359,3 +359,23 @@ func TestResolvesTheSameEachTime(t *testing.T) {
 		require.Equal(t, want, outcome(Resolve(catalogs(b, a), Request{Package: "op"})))
 	}
 }
+
+// A catalog can have 100,000 channels, and a ClusterExtension can request 256.
+func TestComparesALimitedNumberOfChannels(t *testing.T) {
+	problem := func(n int, wanted ...string) string {
+		p := pkg("zzz-near: 1.0.0")
+		for i := range n {
+			name := fmt.Sprintf("c%06d", i)
+			p.Channels[name] = &catalog.Channel{Name: name}
+		}
+		_, err := Resolve(catalogs(with("a", p)), Request{Package: "op", Channels: wanted})
+		return err.Error()
+	}
+	far := []string{"v1", "v2", "v3", "v4", "v5"}
+	require.Contains(t, problem(10, "zzz-naer"), "available channels: zzz-near, c000000")
+	require.Contains(t, problem(10, append(far[:4:4], "zzz-naer")...), "available channels: zzz-near, c000000")
+	require.Contains(t, problem(maxCompared, "zzz-naer"), "available channels: c000000")
+	require.Contains(t, problem(10, append(far, "zzz-naer")...), "available channels: c000000", "the message does not name the sixth")
+	a, b := strings.Repeat("a", 253), strings.Repeat("b", 253)
+	require.Zero(t, testing.AllocsPerRun(10, func() { distance(a, b) }))
+}

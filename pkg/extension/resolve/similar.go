@@ -58,12 +58,13 @@ func distance(a, b string) int {
 	if len(a)-len(b) > maxEdits || len(b)-len(a) > maxEdits {
 		return far
 	}
-	row := farRow()
+	row, next := farRow(), farRow()
 	for j := range min(maxEdits, len(b)) + 1 {
 		row[column(0, j)] = j
 	}
 	for i := range len(a) {
-		row = nextRow(row, a, b, i+1)
+		fillRow(&next, &row, a, b, i+1)
+		row, next = next, row
 	}
 	return min(row[column(len(a), len(b))], far)
 }
@@ -71,13 +72,20 @@ func distance(a, b string) int {
 // column returns the position, in the row for a[:i], of the distance from a[:i] to b[:j].
 func column(i, j int) int { return j - i + maxEdits + 1 }
 
-// farRow returns a row of large distances, with an extra one at each end, so that the neighbors of a distance always
-// exist.
-func farRow() []int { return slices.Repeat([]int{far}, band+2) }
+// distances are a row, with an extra distance at each end, so that the neighbors of a distance always exist.
+type distances [band + 2]int
 
-// nextRow returns the distances from a[:i] to the prefixes of b, given the row for a[:i-1].
-func nextRow(row []int, a, b string, i int) []int {
-	next := farRow()
+// farRow returns a row of large distances.
+func farRow() (row distances) {
+	for at := range row {
+		row[at] = far
+	}
+	return row
+}
+
+// fillRow sets next to the distances from a[:i] to the prefixes of b, given the row for a[:i-1].
+func fillRow(next, row *distances, a, b string, i int) {
+	*next = farRow()
 	for j := max(0, i-maxEdits); j <= min(len(b), i+maxEdits); j++ {
 		at := column(i, j)
 		if j == 0 {
@@ -90,5 +98,4 @@ func nextRow(row []int, a, b string, i int) []int {
 		}
 		next[at] = min(replaced, next[at-1]+1, row[at+1]+1)
 	}
-	return next
 }

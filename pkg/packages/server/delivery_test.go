@@ -43,8 +43,14 @@ type unread struct {
 
 func (m *manifests) unread(t *testing.T, user context.Context) unread {
 	t.Helper()
+	return m.unreadSince(t, user, 0)
+}
+
+// unreadSince returns a watch of the changes after a version, or of all packages if the version is 0.
+func (m *manifests) unreadSince(t *testing.T, user context.Context, after uint64) unread {
+	t.Helper()
 	d := &delivery{}
-	w, err := m.Watch(context.WithValue(genericrequest.WithNamespace(user, "n"), deliveryKey{}, d), &metainternalversion.ListOptions{})
+	w, err := m.Watch(context.WithValue(genericrequest.WithNamespace(user, "n"), deliveryKey{}, d), &metainternalversion.ListOptions{ResourceVersion: version(after)})
 	require.NoError(t, err)
 	return unread{w, d}
 }
