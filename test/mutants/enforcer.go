@@ -34,7 +34,7 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "preflight-reports-everything-as-covered", Rule: 1, File: "pkg/preflight/report.go",
-			Old: `		report.add(n, scopes[n.Namespace])
+			Old: `		report.add(n, current)
 `,
 			New:    "",
 			Killer: unit("pkg/preflight", "TestApplyingTheGrantMakesTheReportEmpty"),

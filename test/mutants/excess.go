@@ -60,8 +60,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "other-problems-hide-an-excess", Rule: 6, File: "pkg/controller/csv/next.go",
-			Old:    "t := reportExcess(f, decide(f))",
-			New:    "t := decide(f)",
+			Old:    "t := reportExcess(f, reportProgress(f, decide(f)))",
+			New:    "t := reportProgress(f, decide(f))",
 			Killer: unit("pkg/controller/csv", "TestNoOtherProblemHidesAnExcess"),
 		},
 		{

@@ -145,7 +145,7 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "kept-objects-fill-the-batch", Rule: 3, File: "pkg/install/excess/find.go",
-			Old:    "		case o.Object.GetDeletionTimestamp() != nil:\n			return 2\n",
+			Old:    "		case obj.GetDeletionTimestamp() != nil:\n			rank[obj] = 2\n",
 			New:    "",
 			Killer: unit("pkg/install/excess", "TestABatchBeginsWithWhatIsNotBeingDeleted"),
 		},

@@ -85,7 +85,7 @@ func unfinished() []Mutant {
 		{
 			Name: "remit-does-not-recognize-its-own-reason", Rule: 0, File: file,
 			Old:    "	return &reasoned{names.ReasonPlanIncomplete, message.Lines(",
-			New:    "	return &reasoned{operatorsv1alpha1.ReferencedInstallPlanNotFound, message.Lines(",
+			New:    "	return &reasoned{names.ReasonPlanIncomplete[1:], message.Lines(",
 			Killer: unit(pkg, "TestMissingPlan"),
 		},
 		{

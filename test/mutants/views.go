@@ -66,8 +66,8 @@ func views() []Mutant {
 		},
 		{
 			Name: "a-name-wakes-another-extension", Rule: 8, File: "pkg/controller/clusterextension/leftover.go",
-			Old:    "if isMarkOf(name, mark) && len(",
-			New:    "if len(",
+			Old:    "		if isMarkOf(name, mark) {\n			out = append(out, reconcile",
+			New:    "		if true {\n			out = append(out, reconcile",
 			Killer: unit("pkg/controller/clusterextension", "TestTheMarkDecidesWhichExtensionLeftAnObject"),
 		},
 		{

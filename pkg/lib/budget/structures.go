@@ -10,14 +10,21 @@ import (
 // ClusterServiceVersions of test/corpus have at most 1,100.
 const MaxStructures = 20_000
 
-// CheckStructures returns a *StructuresError if JSON contains more than MaxStructures objects and nulls. It must be called before JSON
-// of a user is decoded as a Go type.
+// MaxValues is the number of values of any type in such an object. A list without a schema may consist of numbers, each of which adds a
+// struct of about 100 bytes, although its type is wrong.
+const MaxValues = 100_000
+
+// CheckStructures returns a *StructuresError if JSON contains more than MaxStructures objects and nulls, or more than MaxValues values. It
+// must be called before JSON of a user is decoded as a Go type.
 func CheckStructures(json []byte) error {
 	if len(json) <= 3*MaxStructures { // a list of {} has three bytes for each
 		return nil
 	}
 	if n := countOutside(json, MaxStructures, "{", "null"); n > MaxStructures {
-		return &StructuresError{}
+		return &StructuresError{MaxStructures}
+	}
+	if HasMoreValues(json, MaxValues) {
+		return &StructuresError{MaxValues}
 	}
 	return nil
 }
@@ -64,9 +71,12 @@ func lengthOfString(json []byte) int {
 	return len(json)
 }
 
-// StructuresError is an object that consists of too many objects and nulls.
-type StructuresError struct{}
+// StructuresError is an object that consists of too many values.
+type StructuresError struct {
+	// Most is MaxStructures or MaxValues.
+	Most int
+}
 
 func (e *StructuresError) Error() string {
-	return fmt.Sprintf("more than %d entries of lists and objects together", MaxStructures)
+	return fmt.Sprintf("more than %d entries of lists and objects together", e.Most)
 }

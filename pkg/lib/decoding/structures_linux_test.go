@@ -38,6 +38,7 @@ func TestAnObjectOfManyStructuresIsNotDecoded(t *testing.T) {
 		"deployments":    version(list(`{"name":"","spec":{}}`)),
 		"nulls":          version(list(`null`)),
 		"managed fields": template(`"metadata":{"managedFields":`, list(`{}`)+"}"),
+		"numbers":        template(`"metadata":{"managedFields":`, list(`1`)+"}"),
 		"containers":     template(`"spec":{"containers":`, list(`{"name":""}`)+"}"),
 		"volumes":        template(`"spec":{"volumes":`, list(`{"name":""}`)+"}"),
 		"subscription":   string(subscription(`{"tolerations":` + list(`{}`) + `}`)),
@@ -51,7 +52,7 @@ func TestAnObjectOfManyStructuresIsNotDecoded(t *testing.T) {
 			require.Less(t, len(out), 1000)
 			var kept operatorsv1alpha1.ClusterServiceVersion
 			require.NoError(t, json.Unmarshal(out, &kept))
-			require.ErrorContains(t, budget.Refused(&kept), "more than 20000 entries")
+			require.Regexp(t, "more than (20000|100000) entries", budget.Refused(&kept).Error())
 		})
 	}
 	status := version(`[]`)
