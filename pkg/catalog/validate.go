@@ -55,7 +55,7 @@ func (p *Package) validateChannel(c *Channel) error {
 
 // checkWords returns an error if a string that identifies the bundle's content contains white space or control characters.
 func (b *Bundle) checkWords() error {
-	if err := cmp.Or(message.CheckWord("image", b.Image), message.CheckWord("version", b.Version), versions.Check(b.Version)); err != nil {
+	if err := cmp.Or(message.CheckWord("image", b.Image), versions.Check(b.Version), message.CheckWord("version", b.Version)); err != nil {
 		return err
 	}
 	for _, property := range b.Properties {

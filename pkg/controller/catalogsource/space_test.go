@@ -117,7 +117,7 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	store, dir := onDisk(t), t.TempDir()
 	text := goodCatalog
 	for n := range 10 {
-		text += fmt.Sprintf("---\nschema: olm.bundle\npackage: a\nname: b.v%d\nimage: %s\n", n, strings.Repeat("x", 100<<10))
+		text += fmt.Sprintf("---\nschema: olm.bundle\npackage: a\nname: b.v%d\nimage: i\nproperties: [{type: x, value: %s}]\n", n, strings.Repeat("x", 100<<10))
 	}
 	write(t, filepath.Join(dir, "catalog.yaml"), text)
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // CacheLag is how long a cache is expected to take to show a status that was just written. If a predicate of Own drops the event for
 // the write, a controller that has read an outdated object must read it again after this time.
-const CacheLag = 250 * time.Millisecond
+const CacheLag = 200 * time.Millisecond
 
 // Own recognizes the statuses that a controller has written itself. Without it, a text that differs each time, such as one of a
 // webhook, would wake the object in an endless loop: each write would cause the reconcile that gets the next text. The zero value is
