@@ -22,16 +22,17 @@ type Unpacked struct {
 	entries    int
 }
 
-// Archive reads the archive in a layer to its end, and calls entry for each entry. The compressed layer has size bytes. It
-// refuses a layer that exceeds MaxRatio beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The
+// Archive reads the archive in a layer to its end, and calls entry for each entry. It
+// refuses a layer that expands to more than MaxRatio times what has been received of it beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The
 // first bytes of the layer determine how it is decompressed.
-func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, io.Reader) error) error {
-	unpacked, err := decompress(layer)
+func (u *Unpacked) Archive(layer io.Reader, entry func(*tar.Header, io.Reader) error) error {
+	in := &received{Reader: layer}
+	unpacked, err := decompress(in)
 	if err != nil {
 		return err
 	}
 	defer unpacked.Close()
-	stream := &counter{Reader: unpacked, all: u, left: FreeBytes + MaxRatio*size}
+	stream := &counter{Reader: unpacked, all: u, in: in}
 	reader := tar.NewReader(stream)
 	for {
 		header, err := reader.Next()
@@ -89,16 +90,31 @@ func decompress(layer io.Reader) (io.ReadCloser, error) {
 type counter struct {
 	io.Reader
 	all  *Unpacked
-	left int64
+	in   *received
+	read int64
+}
+
+// received counts the bytes of a layer that have been read. Its registry may claim another size.
+type received struct {
+	io.Reader
+
+	read int64
+}
+
+// Read implements io.Reader.
+func (r *received) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.read += int64(n)
+	return n, err
 }
 
 // Read implements io.Reader.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
-	c.left -= int64(n)
+	c.read += int64(n)
 	c.all.read += int64(n)
 	switch {
-	case c.left < 0:
+	case c.read > FreeBytes+MaxRatio*c.in.read:
 		return 0, Refuse("a layer expands to more than %d times its size", MaxRatio)
 	case c.all.read > c.all.Max:
 		return 0, Refuse("the image's layers are larger than %d bytes unpacked", c.all.Max)

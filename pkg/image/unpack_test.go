@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"io"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestRefusesLongNames(t *testing.T) {
 			require.NoError(t, w.WriteHeader(&row.header))
 			require.NoError(t, w.Close())
 			seen, u := 0, Unpacked{Max: 1 << 20, MaxEntries: 10}
-			err := u.Archive(&layer, int64(layer.Len()), func(*tar.Header, io.Reader) error { seen++; return nil })
+			err := u.Archive(&layer, func(*tar.Header, io.Reader) error { seen++; return nil })
 			if row.want == "" {
 				require.NoError(t, err)
 				require.Equal(t, 1, seen)
@@ -40,4 +41,37 @@ func TestRefusesLongNames(t *testing.T) {
 			require.Zero(t, seen)
 		})
 	}
+}
+
+// zeros is a compressed archive of a file of zeros, which ends with an error as if the registry stopped sending.
+func zeros(t *testing.T, size int64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	w := tar.NewWriter(packed)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "a", Typeflag: tar.TypeReg, Size: size}))
+	_, err := io.CopyN(w, zeroReader{}, size)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, packed.Close())
+	return out.Bytes()
+}
+
+type zeroReader struct{}
+
+func (zeroReader) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// The registry claims the size of a layer, and may send less.
+func TestALayerExpandsByWhatWasReceived(t *testing.T) {
+	data := zeros(t, FreeBytes+64<<20)
+	require.Greater(t, int64(FreeBytes+64<<20), FreeBytes+MaxRatio*int64(len(data)), "it compresses well")
+	u := Unpacked{Max: 1 << 40, MaxEntries: 10}
+	err := u.Archive(bytes.NewReader(data), func(_ *tar.Header, content io.Reader) error {
+		_, err := io.Copy(io.Discard, content)
+		return err
+	})
+	require.ErrorContains(t, err, "a layer expands to more than")
 }

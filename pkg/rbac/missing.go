@@ -80,6 +80,17 @@ func Size(rules []rbacv1.PolicyRule) int {
 	return total
 }
 
+// MaxLength bounds the Length of rules that are not TooLarge.
+const MaxLength = maxAtomBytes
+
+// Length returns the total length of the strings in all combinations of the rules. It does not count far above MaxLength.
+func Length(rules []rbacv1.PolicyRule) (total int) {
+	for i := 0; i < len(rules) && total <= maxAtomBytes; i++ {
+		total += lengthOfAtoms(rules[i])
+	}
+	return total
+}
+
 // lengthOfAtoms returns the total length of the strings in all combinations of a rule. It does not count above maxAtomBytes.
 func lengthOfAtoms(r rbacv1.PolicyRule) int {
 	return lengthOfProduct(r.APIGroups, r.Resources, r.Verbs, r.ResourceNames) + lengthOfProduct(r.NonResourceURLs, r.Verbs)
@@ -273,12 +284,17 @@ func key(r rbacv1.PolicyRule) string {
 }
 
 // Split splits each rule in half at its longest list until the Line of each part has at most limit bytes or no list can
-// be halved. It does not split rules that are TooLarge together.
+// be halved. It does not split a rule that is TooLarge.
 func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
-	if TooLarge(rules) {
-		return rules
+	var out []rbacv1.PolicyRule
+	for i := range rules {
+		if TooLarge(rules[i : i+1]) {
+			out = append(out, rules[i])
+			continue
+		}
+		out = append(out, split(rules[i:i+1], limit)...)
 	}
-	return split(rules, limit)
+	return out
 }
 
 func split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {

@@ -2,7 +2,6 @@ package rbac
 
 import (
 	"slices"
-	"unsafe"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 )
@@ -73,5 +72,5 @@ func sameRules(a, b []rbacv1.PolicyRule) bool {
 }
 
 func sameList(a, b []string) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -319,5 +319,17 @@ func authors() []Mutant {
 			New:    "	if len(recorded) > 0 {",
 			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
 		},
+		{
+			Name: "groups-that-cannot-be-decoded-name-the-default-account", Rule: 3, File: "pkg/lib/scoped/bound.go",
+			Old:    "if isDefault && budget.Refused(og) != nil || !l.mayBound(key) {",
+			New:    "if isDefault && budget.Refused(og) != nil && og.Name == \"\" || !l.mayBound(key) {",
+			Killer: unit("pkg/lib/scoped", "TestTheAccountsOfANamespaceBoundItsOperators"),
+		},
+		{
+			Name: "long-names-hide-an-excess", Rule: 6, File: "pkg/install/excess/parts.go",
+			Old:    "size+n > rbac.MaxAtoms || length+text > rbac.MaxLength {",
+			New:    "size+n > rbac.MaxAtoms {",
+			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
 	}
 }

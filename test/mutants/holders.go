@@ -11,8 +11,8 @@ func holders() []Mutant {
 		},
 		{
 			Name: "equal-lengths-are-the-same-rules", Rule: 1, File: "pkg/rbac/recent.go",
-			Old:    "len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)",
-			New:    "len(a) == len(b) && (unsafe.SliceData(a) == unsafe.SliceData(b) || len(a) > 0)",
+			Old:    "len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])",
+			New:    "len(a) == len(b)",
 			Killer: unit("pkg/rbac", "TestTheSameRolesArePreparedOnce"),
 		},
 		{

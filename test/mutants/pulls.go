@@ -118,40 +118,16 @@ func pulls() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout"),
 		},
 		{
-			Name: "registries-send-in-the-turn-for-unpacking", Rule: 8, File: "pkg/catalog/layer/worker.go",
-			Old:    "	w.leave()\n	n, err",
-			New:    "	n, err",
-			Killer: unit("pkg/catalog/layer", "TestLayersAreUnpackedInTurnsButReceivedWithoutOne"),
-		},
-		{
-			Name: "layers-are-unpacked-without-a-turn", Rule: 8, File: "pkg/catalog/layer/worker.go",
-			Old:    "w.work == nil || n == 0 {",
-			New:    "w.work == nil || n >= 0 {",
-			Killer: unit("pkg/catalog/layer", "TestLayersAreUnpackedInTurnsButReceivedWithoutOne"),
-		},
-		{
-			Name: "turns-for-unpacking-do-not-end", Rule: 8, File: "pkg/catalog/layer/extract.go",
-			Old:    "	turn.leave()\n",
-			New:    "",
-			Killer: unit("pkg/catalog/layer", "TestExtractTakesTurns"),
-		},
-		{
 			Name: "names-of-any-depth-are-looked-up", Rule: 8, File: "pkg/catalog/layer/extract.go",
-			Old:    "ok && depth > MaxDepth {",
-			New:    "ok && depth < 0 {",
+			Old:    "below && depth > MaxDepth {",
+			New:    "below && depth < 0 {",
 			Killer: unit("pkg/catalog/layer", "TestLimitsTheDepthOfHiddenFiles"),
 		},
 		{
 			Name: "tenants-unpack-as-much-as-anyone", Rule: 8, File: "pkg/catalog/layer/extract.go",
 			Old:    "e.unpacked.Max = to.MaxUnpacked",
 			New:    "e.unpacked.Max += 0 * to.MaxUnpacked",
-			Killer: unit("pkg/catalog/layer", "TestExtractTakesTurns"),
-		},
-		{
-			Name: "any-number-of-tenants-unpack-layers", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
-			Old:    "turns.Turns{Slots: tenantExtractions, Share",
-			New:    "turns.Turns{Slots: 1000, Share",
-			Killer: unit("pkg/controller/catalogsource", "TestFewTenantsUnpackLayersAtTheSameTime"),
+			Killer: unit("pkg/catalog/layer", "TestLimitsWhatTheLayersContainUnpacked"),
 		},
 		{
 			Name: "small-files-take-their-bytes", Rule: 8, File: "pkg/catalog/disk/store.go",
@@ -170,6 +146,12 @@ func pulls() []Mutant {
 			Old:    "e.resume = time.Now().Add(longestRest)",
 			New:    "e.resume = time.Time{}",
 			Killer: unit("pkg/controller/catalogsource", "TestARegistryIsNotListedAgainAtOnce"),
+		},
+		{
+			Name: "layers-expand-by-their-claimed-size", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "FreeBytes+MaxRatio*c.in.read:",
+			New:    "FreeBytes+MaxRatio*(c.in.read+1<<40):",
+			Killer: unit("pkg/image", "TestALayerExpandsByWhatWasReceived"),
 		},
 	}
 }

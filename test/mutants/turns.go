@@ -100,5 +100,17 @@ func turnsOfRoles() []Mutant {
 			New:    "text: strings.Clone(err.Error())",
 			Killer: unit(pkg, "TestWhatIsRememberedOfARefusalIsSmallAndOfItsKind"),
 		},
+		{
+			Name: "failures-wait-for-the-event-of-their-status", Rule: 0, File: "pkg/controller/csv/reconciler.go",
+			Old:    "	return failed.requeueAfter(minBackoff), nil\n",
+			New:    "	return failed, nil\n",
+			Killer: unit("pkg/controller/csv", "TestInstallsThatFail"),
+		},
+		{
+			Name: "large-objects-are-tried-in-each-turn", Rule: 8, File: "pkg/controller/csv/turns.go",
+			Old:    "		out.kind = &apply.TooLargeError{}\n",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestWhatIsRememberedOfARefusalIsSmallAndOfItsKind"),
+		},
 	}
 }

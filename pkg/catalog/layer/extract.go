@@ -58,9 +58,6 @@ type Target struct {
 	MaxUnpacked int64
 	// Take reserves bytes before they are written; nil means that no reservation is needed.
 	Take func(bytes int64) error
-	// Work, if set, waits until what was received can be unpacked, and returns a function that ends that. It is called for each part
-	// that is received, so that the registry does not decide how long others wait.
-	Work func(context.Context) (end func(), err error)
 }
 
 // Extract writes the files in a directory of an image to a target. Unless it returns an error, it has verified the
@@ -75,7 +72,7 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 	}
 	defer root.Close()
 	e := newExtraction(root, folder)
-	e.take, e.work = to.Take, to.Work
+	e.take = to.Take
 	if to.MaxUnpacked > 0 {
 		e.unpacked.Max = to.MaxUnpacked
 	}
@@ -97,7 +94,6 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 type extraction struct {
 	root   *os.Root
 	take   func(int64) error
-	work   func(context.Context) (func(), error)
 	folder string
 	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
@@ -127,17 +123,12 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return err
 	}
 	defer stream.Close()
-	turn := &worker{Reader: stream, ctx: ctx, work: e.work}
-	problem := e.unpacked.Archive(turn, d.Size, func(header *tar.Header, content io.Reader) error {
+	problem := e.unpacked.Archive(stream, func(header *tar.Header, content io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return e.entry(header, content)
 	})
-	turn.leave()
-	if turn.failed != nil {
-		return turn.failed
-	}
 	if errors.Is(problem, disk.ErrWrite) || problem != nil && ctx.Err() != nil {
 		return problem
 	}
@@ -163,9 +154,8 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	dir, base := path.Split(name)
 	dir = strings.TrimSuffix(dir, "/")
 	rel, ok := strings.CutPrefix(name, e.folder+"/")
-	// The depth bounds how long isHidden takes.
-	if depth := strings.Count(rel, "/"); ok && depth > MaxDepth {
-		return image.Refuse("entry %.64q is in %d directories below catalog directory %q, and at most %d are allowed", header.Name, depth, e.folder, MaxDepth)
+	if err := e.checkDepth(header, rel, ok); err != nil {
+		return err
 	}
 	switch {
 	case base == opaque:
@@ -180,16 +170,32 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	if !ok {
 		return nil
 	}
+	if err := checkFile(header, rel); err != nil {
+		return err
+	}
+	if err := e.hide(name); err != nil {
+		return err
+	}
+	return e.keep(rel, header, content)
+}
+
+// checkDepth refuses an entry below the catalog's directory whose depth would let isHidden take long.
+func (e *extraction) checkDepth(header *tar.Header, rel string, below bool) error {
+	if depth := strings.Count(rel, "/"); below && depth > MaxDepth {
+		return image.Refuse("entry %.64q is in %d directories below catalog directory %q, and at most %d are allowed", header.Name, depth, e.folder, MaxDepth)
+	}
+	return nil
+}
+
+// checkFile refuses an entry that is not a regular file with a valid path.
+func checkFile(header *tar.Header, rel string) error {
 	if !fs.ValidPath(rel) || strings.ContainsFunc(rel, unicode.IsControl) {
 		return image.Refuse("entry %q has an invalid name", header.Name)
 	}
 	if !image.IsRegular(header) {
 		return image.Refuse("entry %q is not a regular file", header.Name)
 	}
-	if err := e.hide(name); err != nil {
-		return err
-	}
-	return e.keep(rel, header, content)
+	return nil
 }
 
 // concerns reports whether a path is the catalog's directory, one of its parents, or below it.

@@ -42,8 +42,6 @@ type Options struct {
 	MaxFiles, MaxContents int64
 	// MaxUnpacked limits the uncompressed size of the image's layers; zero means the limit that applies to every catalog.
 	MaxUnpacked int64
-	// Work is layer.Target.Work.
-	Work func(context.Context) (end func(), err error)
 	// Take reserves disk space before it is used; nil means that no reservation is needed.
 	Take func(bytes int64) error
 	// Turn waits until the files can be parsed, or the stored catalog read. It returns a context and a loader for that, and a
@@ -82,7 +80,7 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 		return Catalog{}, err
 	}
 	defer remove()
-	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, MaxUnpacked: o.MaxUnpacked, Take: o.Take, Work: o.Work}); err != nil {
+	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, MaxUnpacked: o.MaxUnpacked, Take: o.Take}); err != nil {
 		return Catalog{}, asRefused(err)
 	}
 	ctx, loader, end, err := o.Turn(ctx)

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
-	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 const (
@@ -61,8 +60,6 @@ type images struct {
 	clock       clock.Clock
 	// parses limits the concurrent parsing of catalogs, and unpacks that of the images of bundles.
 	parses, unpacks *lanes
-	// extracts limits the concurrent unpacking of layers of tenants' catalogs.
-	extracts *turns.Turns
 
 	kit.Background
 	pulls kit.Slots
@@ -109,7 +106,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt), extracts: newExtractTurns(),
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{

@@ -192,25 +192,3 @@ func TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), errPullTimeout)
 	})
 }
-
-func TestFewTenantsUnpackLayersAtTheSameTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := &images{budget: newBudget("remit"), extracts: newExtractTurns()}
-		ctx, cancel := context.WithCancel(t.Context())
-		begun := make(chan func(), 100)
-		for n := range 20 {
-			go func() {
-				if end, err := i.extract(ctx, fmt.Sprint("tenant-", n)); err == nil {
-					begun <- end
-				}
-			}()
-		}
-		synctest.Wait()
-		require.Len(t, begun, tenantExtractions)
-		end, err := i.extract(ctx, "remit")
-		require.NoError(t, err, "global catalogs do not wait")
-		end()
-		cancel()
-		synctest.Wait()
-	})
-}

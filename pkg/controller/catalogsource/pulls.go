@@ -40,26 +40,6 @@ func newParseLanes(global string) *lanes {
 	return &lanes{reserved: global, global: one(0), tenants: one(lateFor)}
 }
 
-// tenantExtractions bounds the number of tenants' images whose layers are unpacked at the same time.
-const tenantExtractions = 4
-
-// newExtractTurns returns the turns for unpacking tenants' layers. Each lasts until the registry has to send more.
-func newExtractTurns() *turns.Turns {
-	return &turns.Turns{Slots: tenantExtractions, Share: tenantExtractions / 2}
-}
-
-// extract waits for a turn to unpack a part of a layer. Global catalogs need none.
-func (i *images) extract(ctx context.Context, namespace string) (end func(), err error) {
-	if namespace == i.budget.exempt {
-		return func() {}, nil
-	}
-	turn, _, err := i.extracts.Join(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	return turn.Leave, nil
-}
-
 // finding is the content of a new image: a catalog, or the reference by digest of an image to run as a registry. The zero
 // value means that the image is not new.
 type finding struct {
@@ -171,7 +151,6 @@ func (i *images) pull(ctx context.Context, replaced holder, from *image.Image, e
 	limits := i.limits(namespace)
 	got, err := pull.Read(ctx, from, pull.Options{
 		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, MaxUnpacked: limits.unpacked, Take: room.take, Displays: true,
-		Work: func(ctx context.Context) (func(), error) { return i.extract(ctx, namespace) },
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
 			turn, ctx, err := i.parses.turnsOf(namespace).Join(ctx, namespace)
 			if err != nil {

@@ -81,7 +81,7 @@ func (s *scope) coverAll(ctx context.Context, questions []question) ([]coverage,
 				if _, ok := slices.BinarySearch(d.scopes, namespace); !ok || len(d.rules) == 0 {
 					continue
 				}
-				lacking, err := s.lacking(ctx, questions[q].account, namespace, d.rules, granted[q][i])
+				lacking, err := s.lacking(ctx, questions[q].account, namespace, d.rules, granted[q][i]) //nolint:gosec // granted has a list for each demand
 				if err != nil {
 					return nil, err
 				}

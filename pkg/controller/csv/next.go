@@ -75,22 +75,30 @@ func reportExcess(f Facts, t Transition) Transition {
 // separator separates the parts of a message.
 const separator = "; "
 
-// decide returns the transition without the delay that Next may add. The checks that apply in every phase come first.
-func decide(f Facts) Transition {
+// inEveryPhase returns the transition that does not depend on the phase, or nil.
+func inEveryPhase(f Facts) *Transition {
 	if f.ReplacedBy != "" {
-		return replaced(f)
+		return new(replaced(f))
 	}
 	if t := eligible.failing(f); t != nil {
-		return *t
+		return t
 	}
 	if f.Shrunk {
-		return to(phaseFailed, reasonExceedsAccount, strings.Join(f.exceeding(), separator))
+		return new(to(phaseFailed, reasonExceedsAccount, strings.Join(f.exceeding(), separator)))
 	}
 	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
-		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
+		return new(to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message))
 	}
 	if f.Unwritten && f.CSV.Status.Phase != phaseNone {
-		return stay(f)
+		return new(stay(f))
+	}
+	return nil
+}
+
+// decide returns the transition without the delay that Next may add. The checks that apply in every phase come first.
+func decide(f Facts) Transition {
+	if t := inEveryPhase(f); t != nil {
+		return *t
 	}
 	switch f.CSV.Status.Phase {
 	case phaseNone:

@@ -290,7 +290,7 @@ func TestInstallsThatFail(t *testing.T) {
 		{"a policy that was removed", []change{limited(policy), settled, limited(nil)}, installs(toInstall, deploys)},
 		{"a quota that was raised", []change{limited(quota), settled, limited(nil)}, installs(toInstall, deploys)},
 		{"a refusal although the dry run was accepted is retried with delays", []change{refusing(deploys, quota)},
-			refuses(quotaMessage, prepares(refusedWrite)...)},
+			refuses(quotaMessage, prepares(refusedWrite)...).with(late(time.Second))},
 		{"and the second retry is delayed", []change{refusing(deploys, quota), settled}, refuses(quotaMessage).with(late(time.Second)).with(func(o *effect) { o.moves = "" })},
 		{"the end of a later refusal takes effect immediately", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
 			installs(toInstall, deploys)},
@@ -311,7 +311,7 @@ func TestInstallsThatFail(t *testing.T) {
 			})},
 		{"a Deployment that another client creates in the meantime", []change{refusing(deploys, apierrors.NewApplyConflict(
 			[]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec.replicas"}}, "conflict with other"))},
-			refuses("apply Deployment t1/demo: conflict with other; to recreate it without the edits: kubectl delete deployment demo -n t1", prepares(refusedWrite)...)},
+			refuses("apply Deployment t1/demo: conflict with other; to recreate it without the edits: kubectl delete deployment demo -n t1", prepares(refusedWrite)...).with(late(time.Second))},
 		{"a Deployment that a user created", []change{with(deploymentOf("demo"))}, collides(theirs, noServiceAccount)},
 		{"a role that is refused", []change{refusing("acct: apply Role t1/demo.v1.0.0-demo-#", quota)}, effect{
 			phase: phasePending, reason: reasonRequirementsNotMet, after: time.Second, moves: "RequirementsNotMet",

@@ -220,6 +220,11 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if !s.runnable() || s.facts.Waits != "" {
 		return nil
 	}
+	return r.gatherInstall(ctx, s)
+}
+
+// gatherInstall collects the facts of an install that can proceed, and writes what the operator needs.
+func (r *Reconciler) gatherInstall(ctx context.Context, s *scope) error {
 	s.evaluated = true
 	s.checker = install.NewCSVRuleChecker(r.RBAC.Roles, r.RBAC.RoleBindings, r.RBAC.ClusterRoles, r.RBAC.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
@@ -276,7 +281,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 		return t, err
 	}
 	log.FromContext(ctx).Info("Install failed", "reason", failed.Reason, "error", err.Error())
-	return failed, nil
+	// The reconcile after this pause computes the delay of the next attempt. The status of a failure may differ from the one before only
+	// in its times, which wakes nothing (status.Own).
+	return failed.requeueAfter(minBackoff), nil
 }
 
 // finish patches the status once, and emits one event if the phase or reason changes. Phases that the same patch enters

@@ -140,7 +140,7 @@ func (t *turn) do(what task, obj client.Object, act func() (changed bool, err er
 		t.keep(what, key, outcome{changed: changed})
 	case errors.Is(err, errRunning): // no request was sent
 		t.used--
-	case isReported(err):
+	case isReported(err) || execute.Occupies(err):
 		t.keep(what, key, outcome{refused: remembered(err)})
 	}
 	return changed && err == nil, err
@@ -226,6 +226,8 @@ func remembered(err error) error {
 		out.kind = &MissingPermissionsError{}
 	case kit.Is[*apply.DelayedError](err):
 		out.kind = &apply.DelayedError{}
+	case kit.Is[*apply.TooLargeError](err):
+		out.kind = &apply.TooLargeError{}
 	case apply.IsCollision(err):
 		out.kind = &apply.CollisionError{}
 	case kit.Is[*execute.RefusedError](err):

@@ -23,6 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -455,6 +456,8 @@ func TestWhatIsRememberedOfARefusalIsSmallAndOfItsKind(t *testing.T) {
 	long := strings.Repeat("long ", 10_000)
 	for _, err := range []error{
 		&MissingPermissionsError{Missing: []string{long}}, &apply.DelayedError{Why: long}, &apply.CollisionError{Why: long},
+		&apply.TooLargeError{Object: "Role t1/a", Cost: 2, Limit: 1},
+		&apierrors.StatusError{ErrStatus: metav1.Status{Code: 418, Message: `admission webhook "w.example.com" denied the request: ` + long}},
 		apierrors.NewForbidden(rbacv1.Resource("roles"), long, nil), apierrors.NewBadRequest(long),
 		&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: "exceeded quota: " + long}},
 	} {
@@ -465,6 +468,7 @@ func TestWhatIsRememberedOfARefusalIsSmallAndOfItsKind(t *testing.T) {
 		require.Equal(t, isDenied(err), isDenied(got))
 		require.Equal(t, isRechecked(err), isRechecked(got))
 		require.Equal(t, refusal(err), refusal(got))
+		require.Equal(t, execute.Occupies(err), execute.Occupies(got), "%v", got)
 	}
 }
 

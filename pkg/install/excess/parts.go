@@ -29,17 +29,17 @@ func missing(granted rbac.Permissions, rules []rbacv1.PolicyRule) (out []rbacv1.
 func parts(rules []rbacv1.PolicyRule) iter.Seq[[]rbacv1.PolicyRule] {
 	return func(yield func([]rbacv1.PolicyRule) bool) {
 		var part []rbacv1.PolicyRule
-		size := 0
+		size, length := 0, 0
 		for _, rule := range rules {
 			for piece := range pieces(rule) {
-				n := rbac.Size([]rbacv1.PolicyRule{piece})
-				if size+n > rbac.MaxAtoms {
+				n, text := rbac.Size([]rbacv1.PolicyRule{piece}), rbac.Length([]rbacv1.PolicyRule{piece})
+				if size+n > rbac.MaxAtoms || length+text > rbac.MaxLength {
 					if !yield(part) {
 						return
 					}
-					part, size = nil, 0
+					part, size, length = nil, 0, 0
 				}
-				part, size = append(part, piece), size+n
+				part, size, length = append(part, piece), size+n, length+text
 			}
 		}
 		if len(part) > 0 {

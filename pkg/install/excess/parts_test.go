@@ -3,6 +3,8 @@ package excess
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,12 +28,21 @@ func padding(resources int, n int) rbacv1.PolicyRule {
 
 func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 	t.Parallel()
-	pods, nodes := may("get", "pods"), may("get", "nodes")
+	pods, nodes, lists := may("get", "pods"), may("get", "nodes"), may("list", "nodes")
 	pods.Resources = []string{"*"}
 	within := may("get", "pods")
 	var many []rbacv1.PolicyRule
 	for range 51 {
 		many = append(many, padding(1, 990))
+	}
+	var long []rbacv1.PolicyRule // two of these together have more text than one query allows
+	for i := range 3 {
+		rule := padding(1, 0)
+		for n := range 950 {
+			rule.ResourceNames = append(rule.ResourceNames, fmt.Sprintf("%d-%d-%s", i, n, strings.Repeat("x", 240)))
+		}
+		rule.Verbs = slices.Repeat([]string{"get"}, 20)
+		long = append(long, rule)
 	}
 	bind := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind", "escalate"}}
 	for name, row := range map[string]struct {
@@ -43,6 +54,7 @@ func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 	}{
 		"one more permission after many rules":     {rules: append(many, nodes), account: []rbacv1.PolicyRule{within}, missing: []rbacv1.PolicyRule{nodes}, whole: true, want: true},
 		"many rules that the account covers":       {rules: many, account: []rbacv1.PolicyRule{within}},
+		"long names that the account covers":       {rules: append(long, lists), account: []rbacv1.PolicyRule{pods}, missing: []rbacv1.PolicyRule{lists}, whole: true, want: true},
 		"one large rule that the account covers":   {rules: []rbacv1.PolicyRule{padding(200, 990)}, account: []rbacv1.PolicyRule{pods}},
 		"more than is evaluated":                   {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods}, want: true},
 		"more than is evaluated, that it may bind": {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods, bind}},

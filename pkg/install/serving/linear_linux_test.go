@@ -16,7 +16,7 @@ func TestManyPortsTakeLinearTime(t *testing.T) {
 		c := newCSV()
 		c.Spec.WebhookDefinitions = make([]operatorsv1alpha1.WebhookDescription, n)
 		for i := range c.Spec.WebhookDefinitions {
-			c.Spec.WebhookDefinitions[i] = operatorsv1alpha1.WebhookDescription{DeploymentName: "hooks", ContainerPort: int32(i + 1)} //nolint:gosec // small
+			c.Spec.WebhookDefinitions[i] = operatorsv1alpha1.WebhookDescription{DeploymentName: "hooks", ContainerPort: int32(i + 1)}
 		}
 		return func() {
 			for _, d := range serving.Served(c) {

@@ -11,8 +11,8 @@ import (
 const MaxStructures = 20_000
 
 // MaxValues is the number of values of any type in such an object. A list without a schema may consist of numbers, each of which adds a
-// struct of about 100 bytes, although its type is wrong.
-const MaxValues = 100_000
+// struct of about 100 bytes, although its type is wrong; in a bundle, which has no schema, one of up to 900.
+const MaxValues = 50_000
 
 // CheckStructures returns a *StructuresError if JSON contains more than MaxStructures objects and nulls, or more than MaxValues values. It
 // must be called before JSON of a user is decoded as a Go type.

@@ -14,7 +14,7 @@ func TestCountsStructuresOutsideOfStrings(t *testing.T) {
 		"few":                list("{}", MaxStructures),
 		"texts":              list(`"{{null"`, MaxStructures),
 		"escaped texts":      list(`"\"{\\\"null{\\"`, 2*MaxStructures),
-		"texts that end so":  list(`"\\"`, MaxStructures*4),
+		"texts that end so":  list(`"\\"`, MaxStructures*2),
 		"a large text":       list(`"`+strings.Repeat("{,", MaxStructures)+`"`, 1),
 		"a text without end": []byte(strings.Repeat(" ", 3*MaxStructures) + `"\`),
 	} {

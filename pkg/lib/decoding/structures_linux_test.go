@@ -52,7 +52,7 @@ func TestAnObjectOfManyStructuresIsNotDecoded(t *testing.T) {
 			require.Less(t, len(out), 1000)
 			var kept operatorsv1alpha1.ClusterServiceVersion
 			require.NoError(t, json.Unmarshal(out, &kept))
-			require.Regexp(t, "more than (20000|100000) entries", budget.Refused(&kept).Error())
+			require.Regexp(t, "more than (20000|50000) entries", budget.Refused(&kept).Error())
 		})
 	}
 	status := version(`[]`)

@@ -180,7 +180,7 @@ func (l Lookup) Named(ctx context.Context, namespace string) ([]types.Namespaced
 	var out []types.NamespacedName
 	for i := range list.Items {
 		og := &list.Items[i]
-		if key, _ := l.named(og); key.Name != "" && budget.Refused(og) == nil { // of a refused one, the name may be missing
+		if key, _ := l.named(og); key.Name != "" {
 			out = append(out, key)
 		}
 	}
@@ -190,7 +190,8 @@ func (l Lookup) Named(ctx context.Context, namespace string) ([]types.Namespaced
 // named returns the ServiceAccount of an OperatorGroup. key is empty if there is none, or if it can never act.
 func (l Lookup) named(og *operatorsv1.OperatorGroup) (key types.NamespacedName, isDefault bool) {
 	key, isDefault = l.Default.accountOf(og)
-	if !l.mayBound(key) {
+	// Of an OperatorGroup that could not be decoded, the name may be missing: it names an account then, but not the default one.
+	if isDefault && budget.Refused(og) != nil || !l.mayBound(key) {
 		return types.NamespacedName{}, false
 	}
 	return key, isDefault

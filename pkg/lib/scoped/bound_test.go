@@ -55,6 +55,7 @@ func TestTheAccountsOfANamespaceBoundItsOperators(t *testing.T) {
 		"none, with a default account for others":                 {by: limited, want: "namespace t1, which has no account,"},
 		"one that names no account":                               {groups: []client.Object{named("og", "")}, want: "namespace t1, which has no account,"},
 		"one that names none, with a default account":             {groups: []client.Object{named("og", "")}, by: main, want: "ServiceAccount remit/main"},
+		"one without the name that cannot be decoded":             {groups: []client.Object{named("og", "", names.AnnotationUndecodable, "x"), recording("t1/acct")}, by: main, want: "namespace t1, which has no account,"},
 		"an invalid name":                      {groups: []client.Object{named("og", "A B")}, by: main, want: "namespace t1, which has no account,"},
 		"two":                                  {groups: []client.Object{named("b", "two"), named("a", "one"), named("c", "one")}, want: "each of the ServiceAccounts t1/one, t1/two"},
 		"more than count":                      {groups: many, want: "namespace t1, which has no account,"},

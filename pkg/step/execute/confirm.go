@@ -129,7 +129,7 @@ func (r Roles) revoke(ctx context.Context, c client.Client, live, role *unstruct
 		if err != nil || live == nil {
 			return false, err
 		}
-		if r.Owner.Check(live) != nil {
+		if r.Owner.Check(live) != nil && !sameRules(live, role) {
 			return true, nil // a Role of another user has the name
 		}
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	FreeMemory    = 16 << 20
 	MaxMemory     = 48 << 20
-	MaxForTargets = 16 << 20
+	MaxForTargets = 48 << 20
 )
 
 // targetAllowance is what an existing object for a target may need in addition to twice the memory of the wanted object, for managed fields
@@ -68,7 +68,8 @@ func (e *Executor) takeForTarget(obj *unstructured.Unstructured, cost int64) err
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.targets+cost > MaxForTargets {
-		return &apply.TooLargeError{Object: apply.Describe(obj), Cost: cost, Limit: MaxForTargets - m.targets}
+		return &apply.DelayedError{Why: fmt.Sprintf("%s cannot be compared: the existing objects in all target namespaces would need more than %d MiB of memory together",
+			apply.Describe(obj), MaxForTargets>>20)}
 	}
 	m.targets += cost
 	return e.place()
