@@ -204,15 +204,16 @@ func checkName(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if len(name) > validation.DNS1123SubdomainMaxLength {
-		name, problems = message.Start(name), []string{validation.MaxLenError(validation.DNS1123SubdomainMaxLength)}
-	} else if IsRBAC(obj) { // RBAC names can contain colons and capital letters
+	if IsRBAC(obj) { // RBAC names can contain colons and capital letters
 		problems = append(problems, isPlain(name)...)
+		if len(name) > validation.DNS1123SubdomainMaxLength {
+			problems = append(problems, validation.MaxLenError(validation.DNS1123SubdomainMaxLength))
+		}
 	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("%s: metadata.name %q: %s", obj.GetKind(), name, problems[0])
+		return fmt.Errorf("%s: metadata.name %q: %s", obj.GetKind(), message.Start(name), problems[0])
 	}
 	return nil
 }

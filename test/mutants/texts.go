@@ -377,8 +377,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "names-of-roles-of-any-length", Rule: 8, File: "pkg/bundle/parse.go",
-			Old:    "	if len(name) > validation.DNS1123SubdomainMaxLength {",
-			New:    "	if len(name) < 0 {",
+			Old:    "		if len(name) > validation.DNS1123SubdomainMaxLength {",
+			New:    "		if len(name) < 0 {",
 			Killer: unit("pkg/bundle", "TestParseRefuses"),
 		},
 		{
