@@ -22,17 +22,18 @@ type Unpacked struct {
 	entries    int
 }
 
-// Archive reads the archive in a layer to its end, and calls entry for each entry. It
-// refuses a layer that expands to more than MaxRatio times what has been received of it beyond FreeBytes, or that exceeds the limits of u together with the layers before it. The
+// Archive reads the archive in a layer to its end, and calls entry for each entry. The compressed layer has
+// size bytes, of which its registry may send few. Archive refuses a layer that exceeds MaxRatio beyond FreeBytes, or that exceeds the
+// limits of u together with the layers before it. The
 // first bytes of the layer determine how it is decompressed.
-func (u *Unpacked) Archive(layer io.Reader, entry func(*tar.Header, io.Reader) error) error {
+func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, io.Reader) error) error {
 	in := &received{Reader: layer}
 	unpacked, err := decompress(in)
 	if err != nil {
 		return err
 	}
 	defer unpacked.Close()
-	stream := &counter{Reader: unpacked, all: u, in: in}
+	stream := &counter{Reader: unpacked, all: u, in: in, size: size}
 	reader := tar.NewReader(stream)
 	for {
 		header, err := reader.Next()
@@ -91,8 +92,13 @@ type counter struct {
 	io.Reader
 	all  *Unpacked
 	in   *received
+	size int64
 	read int64
 }
+
+// ahead is the number of bytes of a layer that count as received before they are: the files at its beginning may be compressed better
+// than the others.
+const ahead = 2 << 20
 
 // received counts the bytes of a layer that have been read. Its registry may claim another size.
 type received struct {
@@ -114,7 +120,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	c.read += int64(n)
 	c.all.read += int64(n)
 	switch {
-	case c.read > FreeBytes+MaxRatio*c.in.read:
+	case c.read > FreeBytes+MaxRatio*min(c.size, c.in.read+ahead):
 		return 0, Refuse("a layer expands to more than %d times its size", MaxRatio)
 	case c.all.read > c.all.Max:
 		return 0, Refuse("the image's layers are larger than %d bytes unpacked", c.all.Max)

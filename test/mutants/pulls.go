@@ -149,8 +149,8 @@ func pulls() []Mutant {
 		},
 		{
 			Name: "layers-expand-by-their-claimed-size", Rule: 8, File: "pkg/image/unpack.go",
-			Old:    "FreeBytes+MaxRatio*c.in.read:",
-			New:    "FreeBytes+MaxRatio*(c.in.read+1<<40):",
+			Old:    "MaxRatio*min(c.size, c.in.read+ahead):",
+			New:    "MaxRatio*min(c.size, c.in.read+c.size):",
 			Killer: unit("pkg/image", "TestALayerExpandsByWhatWasReceived"),
 		},
 	}

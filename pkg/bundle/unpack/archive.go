@@ -31,10 +31,10 @@ func newArchive() *archive {
 	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries}}
 }
 
-// add reads one layer, whose files replace those of earlier layers.
-func (a *archive) add(layer io.Reader) error {
+// add reads one layer of size compressed bytes, whose files replace those of earlier layers.
+func (a *archive) add(layer io.Reader, size int64) error {
 	seen := map[string]bool{}
-	err := a.unpacked.Archive(layer, func(header *tar.Header, content io.Reader) error {
+	err := a.unpacked.Archive(layer, size, func(header *tar.Header, content io.Reader) error {
 		return a.entry(header, content, seen)
 	})
 	if err == nil || errors.Is(err, image.ErrImage) {

@@ -30,7 +30,7 @@ func FuzzArchive(f *testing.F) {
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd})
 	f.Fuzz(func(t *testing.T, layer []byte) {
 		a := newArchive()
-		_ = a.add(bytes.NewReader(layer))
+		_ = a.add(bytes.NewReader(layer), int64(len(layer)))
 		kept := 0
 		for name, file := range a.files {
 			if !fs.ValidPath(name) || path.Clean(name) != name || !inBundle(name) || name == dirManifests || name == dirMetadata {

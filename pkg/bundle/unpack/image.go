@@ -107,7 +107,7 @@ func (l *Layers) Files() (fs.FS, error) {
 	a := newArchive()
 	at := int64(0)
 	for _, d := range l.parts {
-		if err := a.add(io.NewSectionReader(l.file, at, d.Size)); err != nil {
+		if err := a.add(io.NewSectionReader(l.file, at, d.Size), d.Size); err != nil {
 			return nil, fmt.Errorf("layer %s: %w", d.Digest, err)
 		}
 		at += d.Size

@@ -287,7 +287,7 @@ func TestRefusesDecompressionBombs(t *testing.T) {
 		var err error
 		for range MaxUnpackedBytes/(30<<20) + 1 {
 			require.NoError(t, err)
-			err = a.add(bytes.NewReader(plain))
+			err = a.add(bytes.NewReader(plain), int64(len(plain)))
 		}
 		require.ErrorContains(t, err, "bytes unpacked")
 	})

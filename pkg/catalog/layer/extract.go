@@ -123,7 +123,7 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return err
 	}
 	defer stream.Close()
-	problem := e.unpacked.Archive(stream, func(header *tar.Header, content io.Reader) error {
+	problem := e.unpacked.Archive(stream, d.Size, func(header *tar.Header, content io.Reader) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 		}
 		defer root.Close()
 		e := newExtraction(root, "configs")
-		_ = e.unpacked.Archive(bytes.NewReader(layer), e.entry)
+		_ = e.unpacked.Archive(bytes.NewReader(layer), int64(len(layer)), e.entry)
 		entries, err := os.ReadDir(parent)
 		if err != nil || len(entries) != 1 {
 			t.Fatalf("a file was written outside the directory: %v, %v", entries, err)
