@@ -15,7 +15,7 @@ const (
 	// MaxFileBytes bounds the size of one file of a catalog, or one key of a ConfigMap.
 	MaxFileBytes = 256 << 20
 	// MaxContentBytes bounds the total size of the manifests of one bundle. A worker holds them while it parses them. Those of the
-	// corpus have at most 3 MiB.
+	// corpus have at most 4 MiB.
 	MaxContentBytes = 12 << 20
 	// MaxManifests bounds the number of manifests of one bundle.
 	MaxManifests = 10_000
