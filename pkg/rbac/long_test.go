@@ -60,3 +60,21 @@ func TestTheLengthOfCombinationsIsExact(t *testing.T) {
 		require.Equal(t, want, lengthOfAtoms(rule), "%v", rule)
 	}
 }
+
+func TestLinesAreLimited(t *testing.T) {
+	few := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "secrets"}, Verbs: []string{"get"}}}
+	require.Equal(t, []string{
+		`in namespace a {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`,
+		`in namespace a {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`,
+	}, Lines("a", few, 60))
+	require.Equal(t, []string{`cluster-wide {apiGroups: [""], resources: ["pods", "secrets"], verbs: ["get"]}`}, Lines(ClusterScope, few, 100))
+	many := []rbacv1.PolicyRule{longWords(100, 50, 999)}
+	memory := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			require.Len(b, Lines("a", many, 300), maxLines)
+		}
+	}).AllocedBytesPerOp()
+	require.Less(t, memory, int64(16<<20))
+	require.LessOrEqual(t, len(strings.Join(Lines("a", []rbacv1.PolicyRule{longWords(500, 50, 300)}, 5000), "")), maxLineBytes)
+	require.Len(t, Lines("a", []rbacv1.PolicyRule{longWords(1<<20, 1, 1), few[0]}, 300), 1, "a line that is too long is shown, but none after it")
+}

@@ -283,42 +283,6 @@ func key(r rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q", [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs})
 }
 
-// Split splits each rule in half at its longest list until the Line of each part has at most limit bytes or no list can
-// be halved. It does not split a rule that is TooLarge.
-func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for i := range rules {
-		if TooLarge(rules[i : i+1]) {
-			out = append(out, rules[i])
-			continue
-		}
-		out = append(out, split(rules[i:i+1], limit)...)
-	}
-	return out
-}
-
-func split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, rule := range rules {
-		longest := &rule.Resources
-		for _, list := range []*[]string{&rule.ResourceNames, &rule.APIGroups, &rule.NonResourceURLs, &rule.Verbs} {
-			if len(*list) > len(*longest) {
-				longest = list
-			}
-		}
-		if len(*longest) < 2 || len(Line(rule)) <= limit {
-			out = append(out, rule)
-			continue
-		}
-		all := *longest
-		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
-			*longest = half
-			out = append(out, split([]rbacv1.PolicyRule{rule}, limit)...)
-		}
-	}
-	return out
-}
-
 // Line formats a rule on one line, as flow-style YAML that can be pasted into a Role.
 func Line(r rbacv1.PolicyRule) string {
 	var parts []string

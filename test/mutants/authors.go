@@ -327,7 +327,7 @@ func authors() []Mutant {
 		},
 		{
 			Name: "long-names-hide-an-excess", Rule: 6, File: "pkg/install/excess/parts.go",
-			Old:    "size+n > rbac.MaxAtoms || length+text > rbac.MaxLength {",
+			Old:    "(size+n > rbac.MaxAtoms || length+text > rbac.MaxLength) {",
 			New:    "size+n > rbac.MaxAtoms {",
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},

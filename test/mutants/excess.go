@@ -35,6 +35,24 @@ func excess() []Mutant {
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
+			Name: "rules-that-are-not-kept-are-split-forever", Rule: 8, File: "pkg/rbac/lines.go",
+			Old:    "	if len(all) < 2 || fits(rule) {",
+			New:    "	if fits(rule) {",
+			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
+		{
+			Name: "rules-that-are-not-kept-are-covered", Rule: 1, File: "pkg/install/excess/parts.go",
+			Old:    "n > maxParts || rbac.TooLarge(part) {",
+			New:    "n > maxParts {",
+			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
+		},
+		{
+			Name: "what-is-missing-of-all-objects-is-unlimited", Rule: 8, File: "pkg/install/excess/live.go",
+			Old:    "len(out) == maxLines || size > maxLineBytes {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/install/excess", "TestWhatIsMissingIsLimited"),
+		},
+		{
 			Name: "aggregated-clusterroles-stay", Rule: 2, File: "pkg/install/excess/find.go",
 			Old:    "!isAggregated(role) && (role",
 			New:    "isAggregated(role) || (role",

@@ -30,9 +30,15 @@ func targets() []Mutant {
 		},
 		{
 			Name: "large-roles-in-a-target-end-plans", Rule: 8, File: "pkg/step/execute/execute.go",
-			Old:    "tooLarge && IsForTarget(s.Object, s.Owner) {",
-			New:    "tooLarge && !IsForTarget(s.Object, s.Owner) {",
+			Old:    "	if Occupies(o.err) && IsForTarget(s.Object, s.Owner) {",
+			New:    "	if false {",
 			Killer: unit("pkg/step/execute", large),
+		},
+		{
+			Name: "many-objects-in-targets-end-plans", Rule: 8, File: "pkg/step/execute/execute.go",
+			Old:    "	if Occupies(o.err) && IsForTarget(s.Object, s.Owner) {",
+			New:    "	if _, tooLarge := errors.AsType[*apply.TooLargeError](o.err); tooLarge && IsForTarget(s.Object, s.Owner) {",
+			Killer: unit("pkg/step/execute", "TestTooManyObjectsInTargetsDoNotStopTheInstall"),
 		},
 		{
 			Name: "objects-in-targets-may-be-large", Rule: 8, File: "pkg/step/execute/memory.go",

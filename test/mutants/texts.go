@@ -364,10 +364,22 @@ func texts() []Mutant {
 			Killer: unit("pkg/rbac", "TestCombinationsOfLongWordsAreTooLarge"),
 		},
 		{
-			Name: "rules-that-are-too-large-are-split", Rule: 8, File: "pkg/rbac/missing.go",
-			Old:    "		if TooLarge(rules[i : i+1]) {",
-			New:    "		if false {",
+			Name: "rules-that-are-too-large-are-split", Rule: 8, File: "pkg/rbac/lines.go",
+			Old:    "			if TooLarge(rules[i : i+1]) {",
+			New:    "			if false {",
 			Killer: unit("pkg/rbac", "TestCombinationsOfLongWordsAreTooLarge"),
+		},
+		{
+			Name: "lines-of-rules-are-unlimited", Rule: 8, File: "pkg/rbac/lines.go",
+			Old:    "len(out) == maxLines || size > maxLineBytes && len(out) > 0 {",
+			New:    "size < 0 {",
+			Killer: unit("pkg/rbac", "TestLinesAreLimited"),
+		},
+		{
+			Name: "lines-of-rules-are-of-any-length", Rule: 8, File: "pkg/rbac/lines.go",
+			Old:    " || size > maxLineBytes && len(out) > 0 {",
+			New:    " {",
+			Killer: unit("pkg/rbac", "TestLinesAreLimited"),
 		},
 		{
 			Name: "words-of-any-length", Rule: 8, File: "pkg/lib/message/word.go",

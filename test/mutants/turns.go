@@ -107,6 +107,18 @@ func turnsOfRoles() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestInstallsThatFail"),
 		},
 		{
+			Name: "rules-that-remain-wait-for-the-next-run", Rule: 6, File: turn,
+			Old:    "	case kit.Is[*execute.RemainingError](err): // ",
+			New:    "	case false: // ",
+			Killer: unit(pkg, "TestARoleWhoseRulesRemainIsTriedInEachTurn"),
+		},
+		{
+			Name: "missing-permissions-of-any-number-are-kept", Rule: 8, File: "pkg/controller/csv/coverage.go",
+			Old:    "lacking[:min(len(lacking), maxMissing-len(out[q].missing))]...)",
+			New:    "lacking...)",
+			Killer: unit(pkg, "TestTheLinesOfMissingPermissionsAreLimited"),
+		},
+		{
 			Name: "large-objects-are-tried-in-each-turn", Rule: 8, File: "pkg/controller/csv/turns.go",
 			Old:    "		out.kind = &apply.TooLargeError{}\n",
 			New:    "",

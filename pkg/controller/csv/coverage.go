@@ -30,6 +30,10 @@ const (
 	ruleCluster    = "cluster"
 )
 
+// maxMissing is the number of lines of missing permissions that are kept for one ServiceAccount, because rules are compared in each
+// target namespace. A message shows a few of them.
+const maxMissing = 2_000
+
 // demand contains rules from the CSV that a ServiceAccount must have in each of the scopes, which are sorted.
 type demand struct {
 	kind   string
@@ -44,7 +48,7 @@ type coverage struct {
 	// every scope.
 	dependents []operatorsv1alpha1.DependentStatus
 	// missing lists the missing rules as sorted lines in the form "in namespace <ns> <rule>" or
-	// "cluster-wide <rule>".
+	// "cluster-wide <rule>", at most maxMissing of them.
 	missing []string
 }
 
@@ -85,7 +89,7 @@ func (s *scope) coverAll(ctx context.Context, questions []question) ([]coverage,
 				if err != nil {
 					return nil, err
 				}
-				out[q].missing = append(out[q].missing, lacking...)
+				out[q].missing = append(out[q].missing, lacking[:min(len(lacking), maxMissing-len(out[q].missing))]...)
 			}
 		}
 	}
@@ -113,9 +117,7 @@ func (s *scope) lacking(ctx context.Context, sa *corev1.ServiceAccount, namespac
 	if err != nil || len(missing) == 0 {
 		return nil, err
 	}
-	for _, rule := range missing {
-		out = append(out, describeMissing(namespace, rule)...)
-	}
+	out = rbac.Lines(namespace, missing, maxLines/2)
 	for i, rule := range rules {
 		ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -110,9 +109,10 @@ func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose stri
 	}
 	var missing []string
 	for _, scope := range report.Scopes() {
-		for _, rule := range scope.Rules {
-			missing = append(missing, describeMissing(scope.Namespace, rule)...)
+		if len(missing) > maxMissing {
+			break
 		}
+		missing = append(missing, rbac.Lines(scope.Namespace, scope.Rules, maxLines/2)...)
 	}
 	missing = append(missing, report.HiddenCauses()...)
 	slices.Sort(missing)
@@ -134,17 +134,4 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.secrets.drop(key)
 	r.turns.Delete(key)
 	r.replaced.ForgetFunc(func(k client.ObjectKey) bool { return k == key })
-}
-
-// describeMissing describes a missing rule and its scope. It splits a rule with many resources into several lines.
-func describeMissing(namespace string, rule rbacv1.PolicyRule) []string {
-	where := "cluster-wide "
-	if namespace != rbac.ClusterScope {
-		where = "in namespace " + namespace + " "
-	}
-	var out []string
-	for _, piece := range rbac.Split([]rbacv1.PolicyRule{rule}, maxLines/2) {
-		out = append(out, where+rbac.Line(piece))
-	}
-	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -110,10 +111,37 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	covered, err := s.cover(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		[]demand{{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: []rbacv1.PolicyRule{pods}}})
 	require.NoError(t, err)
-	require.Equal(t, describeMissing("victim", pods), covered.missing)
+	require.Equal(t, rbac.Lines("victim", []rbacv1.PolicyRule{pods}, maxLines), covered.missing)
 
 	r, s = given(role("t1", rbac.MaxValues))
 	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.trackPermissions(s)), "too many rules in the account's own namespace")
+}
+
+// A rule that fits into a ClusterServiceVersion can be missing as thousands of lines in each of a thousand targets.
+func TestTheLinesOfMissingPermissionsAreLimited(t *testing.T) {
+	t.Parallel()
+	rule := rbacv1.PolicyRule{Verbs: []string{"get"}}
+	for i := range 200 {
+		rule.APIGroups = append(rule.APIGroups, fmt.Sprint(strings.Repeat("g", 100), i))
+		rule.Resources = append(rule.Resources, fmt.Sprint(strings.Repeat("r", 50), i))
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "probe.v1"}}
+	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	l := rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
+	}
+	s := &scope{csv: csv, checker: install.NewCSVRuleChecker(l.Roles, l.RoleBindings, l.ClusterRoles, l.ClusterRoleBindings, csv)}
+	for i := range 20 {
+		s.targets = append(s.targets, fmt.Sprint("x", i))
+	}
+	covered, err := s.cover(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
+		[]demand{{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: []rbacv1.PolicyRule{rule}}})
+	require.NoError(t, err)
+	require.Len(t, covered.missing, maxMissing)
+	require.Less(t, len(strings.Join(covered.missing, "")), 4<<20)
+	require.Len(t, covered.dependents, 1)
+	require.Equal(t, operatorsv1alpha1.DependentStatusReasonNotSatisfied, covered.dependents[0].Status)
 }
 
 func TestReportsUndecidedChecksOfBothActions(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -109,12 +110,10 @@ func (r *Reconciler) writable(ctx context.Context, s *scope, due []*unstructured
 	}
 	elsewhere := slices.DeleteFunc(slices.Clone(due), func(obj *unstructured.Unstructured) bool { return !isForTarget(obj) })
 	// One check for all targets: the questions of one check, and what is remembered of it, have a limit.
-	for _, missing := range r.confirm(ctx, s, forTargets, needsOf(elsewhere, apply.Verbs()...)).Scopes() {
-		var lines []string
-		for _, rule := range missing.Rules {
-			lines = append(lines, describeMissing(missing.Namespace, rule)...)
-		}
-		s.occupy(missing.Namespace, &MissingPermissionsError{Account: s.account, Missing: lines})
+	scopes := r.confirm(ctx, s, forTargets, needsOf(elsewhere, apply.Verbs()...)).Scopes()
+	for _, missing := range scopes {
+		lines := rbac.Lines(missing.Namespace, missing.Rules, maxLines/2)
+		s.occupy(missing.Namespace, &MissingPermissionsError{Account: s.account, Missing: slices.Clone(lines[:min(len(lines), max(1, maxMissing/len(scopes)))])})
 	}
 	return slices.DeleteFunc(due, func(obj *unstructured.Unstructured) bool {
 		return execute.IsForTarget(obj, s.owner) && s.occupied[obj.GetNamespace()] != nil

@@ -140,6 +140,7 @@ func (t *turn) do(what task, obj client.Object, act func() (changed bool, err er
 		t.keep(what, key, outcome{changed: changed})
 	case errors.Is(err, errRunning): // no request was sent
 		t.used--
+	case kit.Is[*execute.RemainingError](err): // it is tried in each turn, because its permissions must not remain (docs/adr/0039)
 	case isReported(err) || execute.Occupies(err):
 		t.keep(what, key, outcome{refused: remembered(err)})
 	}

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -448,6 +449,29 @@ func TestManyWebhooksAreRemovedInTurnsFromATerminatingNamespace(t *testing.T) {
 	require.Equal(t, turnPause, after)
 	objects, _ = w.turn()
 	require.Equal(t, 1, deletesOf(objects))
+}
+
+// The rules of such a Role must be removed as soon as possible, so that its refusal is not remembered.
+func TestARoleWhoseRulesRemainIsTriedInEachTurn(t *testing.T) {
+	t.Parallel()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "a"}}
+	for _, row := range []struct {
+		err   error
+		calls int
+	}{
+		{&execute.RemainingError{Why: errors.New("a binding"), Delayed: &apply.DelayedError{Why: "its rules could not be removed"}}, 2},
+		{&apply.DelayedError{Why: "it is being deleted"}, 1},
+	} {
+		calls := 0
+		act := func() (bool, error) { calls++; return false, row.err }
+		first := turn{}
+		_, err := first.do(taskWrite, role, act)
+		require.ErrorIs(t, err, row.err)
+		next := turn{before: first.outcomes}
+		_, err = next.do(taskWrite, role, act)
+		require.True(t, execute.Occupies(err), "%v", err)
+		require.Equal(t, row.calls, calls)
+	}
 }
 
 // The text of a refusal is the API server's, and others choose parts of it.

@@ -11,8 +11,12 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxMissing is the maximum size in bytes of the permissions in a message.
-const maxMissing = 700
+const (
+	// maxMissing is the maximum size in bytes of the permissions in a message.
+	maxMissing = 700
+	// maxMissingLines is the number of lines of permissions after which no further scopes are described.
+	maxMissingLines = 1_000
+)
 
 // missing describes the permissions of a resolution that the account is still missing, or returns "". It is reported
 // while no plan exists, for example because a quota prevents its creation: the report of a plan replaces it. If the
@@ -25,12 +29,8 @@ func (w *world) missing(r resolution) string {
 		if verdict.Invalid != nil || granted.Set().Covers([]rbacv1.PolicyRule{grantsAnything(e.Namespace)}) {
 			continue
 		}
-		where := "cluster-wide"
-		if e.Namespace != rbac.ClusterScope {
-			where = "in namespace " + e.Namespace
-		}
-		for _, rule := range rbac.Split(verdict.Missing, maxMissing/2) {
-			lines = append(lines, where+" "+rbac.Line(rule))
+		if lines = append(lines, rbac.Lines(e.Namespace, verdict.Missing, maxMissing/2)...); len(lines) > maxMissingLines {
+			break
 		}
 	}
 	if len(lines) == 0 {

@@ -71,27 +71,39 @@ func LiveRules(ctx context.Context, live client.Reader) rbac.RoleRules {
 	}
 }
 
+// maxLines and maxLineBytes bound what Missing returns of all objects: there can be thousands, and a message shows a few KB.
+const (
+	maxLines     = 1_000
+	maxLineBytes = 512 << 10
+)
+
 // Missing describes the permissions that the account is missing, as sorted lines in the form "in namespace <ns> <rule>" or
-// "cluster-wide <rule>". It splits rules into lines of at most limit bytes where possible.
+// "cluster-wide <rule>". It splits rules into lines of at most limit bytes where possible. After 1,000 lines, or 512 KiB, it omits
+// the other objects.
 func Missing(objs []Object, limit int) []string {
 	var out []string
+	size := 0
 	for _, o := range objs {
-		where := "cluster-wide "
-		if o.Scope != rbac.ClusterScope {
-			where = "in namespace " + o.Scope + " "
-		}
+		lines := rbac.Lines(o.Scope, o.Missing, limit)
 		for _, webhook := range o.Intercepts {
-			out = append(out, "those to read and write what "+webhook+" intercepts")
-		}
-		for _, rule := range rbac.Split(o.Missing, limit) {
-			out = append(out, where+rbac.Line(rule))
+			lines = append(lines, "those to read and write what "+webhook+" intercepts")
 		}
 		if o.Unevaluated {
-			out = append(out, where+"more combinations than Remit evaluates")
+			lines = append(lines, rbac.Where(o.Scope)+" more combinations than Remit evaluates")
+		}
+		for _, line := range lines {
+			if size += len(line); len(out) == maxLines || size > maxLineBytes {
+				return compacted(out)
+			}
+			out = append(out, line)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return compacted(out)
+}
+
+func compacted(lines []string) []string {
+	slices.Sort(lines)
+	return slices.Compact(lines)
 }
 
 // Names returns the kinds and names of the objects.

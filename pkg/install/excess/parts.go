@@ -17,7 +17,7 @@ const maxParts = 8
 func missing(granted rbac.Permissions, rules []rbacv1.PolicyRule) (out []rbacv1.PolicyRule, evaluated bool) {
 	set, n := granted.Set(), 0
 	for part := range parts(rules) {
-		if n++; n > maxParts {
+		if n++; n > maxParts || rbac.TooLarge(part) {
 			return out, false
 		}
 		out = append(out, set.Missing(part)...)
@@ -25,15 +25,16 @@ func missing(granted rbac.Permissions, rules []rbacv1.PolicyRule) (out []rbacv1.
 	return out, true
 }
 
-// parts splits rules into lists that are not too large for one query.
+// parts splits rules into lists that are not too large for one query. A rule that represents rules that are not kept cannot be split
+// (rbac.KeptRules), nor can one whose words are too long: it is too large on its own.
 func parts(rules []rbacv1.PolicyRule) iter.Seq[[]rbacv1.PolicyRule] {
 	return func(yield func([]rbacv1.PolicyRule) bool) {
 		var part []rbacv1.PolicyRule
 		size, length := 0, 0
 		for _, rule := range rules {
-			for piece := range pieces(rule) {
+			for piece := range rbac.Halve(rule, fits) {
 				n, text := rbac.Size([]rbacv1.PolicyRule{piece}), rbac.Length([]rbacv1.PolicyRule{piece})
-				if size+n > rbac.MaxAtoms || length+text > rbac.MaxLength {
+				if len(part) > 0 && (size+n > rbac.MaxAtoms || length+text > rbac.MaxLength) {
 					if !yield(part) {
 						return
 					}
@@ -48,27 +49,4 @@ func parts(rules []rbacv1.PolicyRule) iter.Seq[[]rbacv1.PolicyRule] {
 	}
 }
 
-// pieces halves a rule at its longest list until no piece is too large for one query.
-func pieces(rule rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
-	return func(yield func(rbacv1.PolicyRule) bool) { halve(rule, yield) }
-}
-
-func halve(rule rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
-	if !rbac.TooLarge([]rbacv1.PolicyRule{rule}) {
-		return yield(rule)
-	}
-	longest := &rule.Resources
-	for _, list := range []*[]string{&rule.ResourceNames, &rule.APIGroups, &rule.NonResourceURLs, &rule.Verbs} {
-		if len(*list) > len(*longest) {
-			longest = list
-		}
-	}
-	all := *longest
-	for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
-		*longest = half
-		if !halve(rule, yield) {
-			return false
-		}
-	}
-	return true
-}
+func fits(rule rbacv1.PolicyRule) bool { return !rbac.TooLarge([]rbacv1.PolicyRule{rule}) }

@@ -44,6 +44,10 @@ func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 		rule.Verbs = slices.Repeat([]string{"get"}, 20)
 		long = append(long, rule)
 	}
+	var various []rbacv1.PolicyRule
+	for i := range rbac.MaxRoleRules + 1 {
+		various = append(various, may("get", fmt.Sprint("pods", i)))
+	}
 	bind := rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind", "escalate"}}
 	for name, row := range map[string]struct {
 		rules   []rbacv1.PolicyRule
@@ -57,6 +61,7 @@ func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 		"long names that the account covers":       {rules: append(long, lists), account: []rbacv1.PolicyRule{pods}, missing: []rbacv1.PolicyRule{lists}, whole: true, want: true},
 		"one large rule that the account covers":   {rules: []rbacv1.PolicyRule{padding(200, 990)}, account: []rbacv1.PolicyRule{pods}},
 		"more than is evaluated":                   {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods}, want: true},
+		"more rules than are kept":                 {rules: rbac.KeptRules(various), account: []rbacv1.PolicyRule{pods}, want: true},
 		"more than is evaluated, that it may bind": {rules: []rbacv1.PolicyRule{padding(990, 990), nodes}, account: []rbacv1.PolicyRule{pods, bind}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,4 +91,24 @@ func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 			require.Len(t, confirmed, 2)
 		})
 	}
+}
+
+// Two roles of a few KB can lack more combinations than fit into memory as text.
+func TestWhatIsMissingIsLimited(t *testing.T) {
+	t.Parallel()
+	rule := may("get", "pods")
+	for i := range 200 {
+		rule.APIGroups = append(rule.APIGroups, fmt.Sprint(strings.Repeat("g", 100), i))
+		rule.Resources = append(rule.Resources, fmt.Sprint(strings.Repeat("r", 50), i))
+	}
+	found := []Object{{Scope: "a", Missing: []rbacv1.PolicyRule{rule}, Unevaluated: true}}
+	lines := rbac.Lines("a", found[0].Missing, 200)
+	require.Len(t, lines, 1000)
+	require.Greater(t, len(rbac.Split(found[0].Missing, 200)), 20_000)
+	require.Contains(t, Missing(found, 1<<20), "in namespace a more combinations than Remit evaluates")
+	for i := range 100 {
+		found = append(found, Object{Scope: fmt.Sprint("b", i), Missing: []rbacv1.PolicyRule{rule}})
+	}
+	require.Len(t, Missing(found, 200), maxLines)
+	require.LessOrEqual(t, len(strings.Join(Missing(found, 20_000), "")), maxLineBytes)
 }
