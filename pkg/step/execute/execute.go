@@ -3,7 +3,6 @@ package execute
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync/atomic"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -191,7 +190,7 @@ type observation struct {
 	live     *unstructured.Unstructured
 	err      error
 	accepted bool
-	// problem is the collision of an object that was judged at once, or an object for a target that is too large.
+	// problem is the collision of an object that was judged at once, or an object for a target that needs too much memory.
 	problem error
 }
 
@@ -219,7 +218,7 @@ func observe(ctx context.Context, steps []step.Step, read func(context.Context, 
 
 func (e *Executor) live(ctx context.Context, s step.Step) (o observation) {
 	o.live, o.err = apply.LiveWithin(ctx, e.reader(s), s.Object, e.taking(s))
-	if _, tooLarge := errors.AsType[*apply.TooLargeError](o.err); tooLarge && IsForTarget(s.Object, s.Owner) {
+	if Occupies(o.err) && IsForTarget(s.Object, s.Owner) {
 		return observation{problem: o.err}
 	}
 	return o

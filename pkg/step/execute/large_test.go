@@ -52,3 +52,22 @@ func TestTheMemoryOfObjectsInTargetsIsLimited(t *testing.T) {
 	require.Positive(t, places)
 	require.ErrorContains(t, e.take(steps[0].Object, 1), "ConfigMap ns/a0 needs the most, about 48 MiB")
 }
+
+// Objects of ordinary size in many targets need more memory together than the install may use for them: what is beyond the limit is left
+// out, instead of stopping the install.
+func TestTooManyObjectsInTargetsDoNotStopTheInstall(t *testing.T) {
+	t.Parallel()
+	c, steps := givenLive(t, 600, 200)
+	for i := range steps {
+		steps[i].Object.SetLabels(map[string]string{names.LabelPermissionsHash: "x"})
+		steps[i].Owner = ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "operators"}, CSV: "p.v1"}
+	}
+	steps[599].Owner.Namespace = "ns"
+	e := &Executor{Account: c, Place: func() error { return nil }}
+	states, err := e.Gather(t.Context(), steps)
+	require.NoError(t, err)
+	require.NotNil(t, states[0].Live)
+	require.NotNil(t, states[599].Live, "objects of the operator's own namespace have their own memory")
+	require.True(t, Occupies(states[598].Problem), "%v", states[598].Problem)
+	require.ErrorContains(t, states[598].Problem, "the existing objects in all target namespaces would need more than 48 MiB of memory together")
+}

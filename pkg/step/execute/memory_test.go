@@ -25,7 +25,13 @@ import (
 // which anyone may write, and the steps for such objects.
 func givenFat(t *testing.T, n int) (client.Client, []step.Step) {
 	t.Helper()
-	fields := strings.TrimSuffix(strings.Repeat(`{"":{}},`, 30_000), ",")
+	return givenLive(t, n, 30_000)
+}
+
+// givenLive returns steps for n objects that exist with a number of values.
+func givenLive(t *testing.T, n, values int) (client.Client, []step.Step) {
+	t.Helper()
+	fields := strings.TrimSuffix(strings.Repeat(`{"":{}},`, values), ",")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"ns"},"data":[%s]}`, r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], fields)
@@ -34,7 +40,7 @@ func givenFat(t *testing.T, n int) (client.Client, []step.Step) {
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(gvk, meta.RESTScopeNamespace)
-	c, err := client.New(&rest.Config{Host: server.URL}, client.Options{Mapper: mapper})
+	c, err := client.New(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Mapper: mapper})
 	require.NoError(t, err)
 	var steps []step.Step
 	for i := range n {
