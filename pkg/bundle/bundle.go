@@ -57,7 +57,7 @@ type Bundle struct {
 type CostError struct{ Cost, Limit int64 }
 
 func (e *CostError) Error() string {
-	return fmt.Sprintf("the objects of the bundle would need about %d MiB of memory or more; at most %d are allowed: use fewer list entries", e.Cost>>20, e.Limit>>20)
+	return fmt.Sprintf("the objects of the bundle would need about %d MiB of memory or more; at most %d are allowed: use less text and fewer list entries", e.Cost>>20, e.Limit>>20)
 }
 
 // UnsupportedKindError reports a manifest of a kind that bundles cannot contain.

@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxContent bounds the uncompressed size of the manifests that are kept with a plan.
-	maxContent = 16 << 20
+	maxContent = catalog.MaxContentBytes
 	// maxLengths bounds the encoded list of manifest lengths, in bytes.
 	maxLengths = 1 << 20
 	// minWindow and maxWindow bound the compression window, which determines the memory that compression uses.
