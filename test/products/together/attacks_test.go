@@ -31,6 +31,8 @@ const (
 	manyContainers = 3_000
 	// emptyEntries is the number of empty entries in an object of 1.4 MB.
 	emptyEntries = 460_000
+	// tooMany is what the status of such an object says.
+	tooMany = "more than 20000 entries of lists and objects together"
 	// manyChannels is the number of channels of a catalog of 0.93 MB, whose description has longText bytes.
 	manyChannels, longText = 3_000, 450 << 10
 )
@@ -51,9 +53,9 @@ func attacks(images *registry.Server) []attack {
 		{"Deployments × annotations in a bundle", multiplying(deployments(), nil), planSays("would need at least")},
 		{"Deployments × annotations in a CSV", creating(deployments()), csvSays("would need at least")},
 		{"tolerations × tolerations", multiplying(forge.NewCSV(csv).PodSpec(tolerations(15_000), "tolerations"), configTolerations(1_000)), planCompletes},
-		{"empty tolerations of a CSV", creating(forge.NewCSV(csv).PodSpec(empty(), "tolerations")), csvSays("the object needs ")},
-		{"empty tolerations of Subscriptions", emptySubscriptions, subscriptionsSay("spec.config is too large")},
-		{"empty tolerations of a CatalogSource", emptySource, sourceSays("is too large")},
+		{"empty tolerations of a CSV", creating(forge.NewCSV(csv).PodSpec(empty(), "tolerations")), csvSays(tooMany)},
+		{"empty tolerations of Subscriptions", emptySubscriptions, subscriptionsSay(tooMany)},
+		{"empty tolerations of a CatalogSource", emptySource, sourceSays(tooMany)},
 		{"groups × resources of a webhook", creating(webhooks()), csvSays("at most")},
 		{"channels × description", channels, listed},
 		{"members × value of a constraint", members, unsatisfiable},
