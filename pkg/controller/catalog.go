@@ -68,7 +68,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories, WorkloadUser: o.WorkloadUser,
 		Images: from.images, Disk: from.disk, Secrets: reads.readSecret, ServerVersion: own.version,
 		WatchSecret: reads.watchSecret, ConfigMaps: reads.readConfigMap, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default, Accounts: own.accounts,
-		Refusals: manifests,
+		Refusals: manifests, Journal: journalOf(mgr),
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/decoding"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
@@ -45,6 +46,8 @@ type ManagerOptions struct {
 	// LeaseDuration is how long the other replicas wait, after the leader last renewed its Lease, before one of them becomes the
 	// leader. The default is DefaultLeaseDuration.
 	LeaseDuration time.Duration
+	// Journal records what the program's controllers work on; it may be nil.
+	Journal *journal.Journal
 	// Trim removes from an object what the program's controllers do not read from the cache; nil means Trim. It may be called
 	// twice for an object.
 	Trim func(client.Object)
@@ -104,7 +107,10 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if err := servePorts(mgr, o); err != nil {
 		return nil, err
 	}
-	return mgr, nil
+	if err := mgr.Add(reporting(mgr.GetEventRecorder(o.UserAgent), o.Journal)); err != nil {
+		return nil, fmt.Errorf("add the report of suspended objects: %w", err)
+	}
+	return journaled{mgr, o.Journal}, nil
 }
 
 // NewScheme returns a scheme with all kinds that the controllers use as Go types.

@@ -20,7 +20,7 @@ func TestEveryControllerHasAFairQueue(t *testing.T) {
 		require.NoError(t, err)
 		made := strings.Count(string(text), "NewControllerManagedBy(") + strings.Count(string(text), "controller.New(")
 		found += made
-		require.Equal(t, made, strings.Count(string(text), "WithOptions(fairqueue.Options("), file)
+		require.Equal(t, made, strings.Count(string(text), "WithOptions(fairqueue.Options(mgr, "), file)
 	}
 	require.Equal(t, 12, found)
 }

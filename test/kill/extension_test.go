@@ -1,9 +1,12 @@
 package kill
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -135,11 +138,11 @@ type extension struct {
 
 // newExtensionWorld starts the extension program and creates a ClusterCatalog with a package for each run of a sweep.
 // Version 2.0.0 adds a permission, so that its Role replaces that of version 1.0.0.
-func newExtensionWorld(t *testing.T, name string) *world {
+func newExtensionWorld(t *testing.T, name string, args ...string) *world {
 	t.Helper()
 	images := registry.New(t)
-	w := newWorld(t, name, names.ServiceAccountExtension,
-		"--registry-plain-http="+images.Host, "--cache-directory="+t.TempDir(), "--catalog-content-bind-address=127.0.0.1:0")
+	w := newWorld(t, name, names.ServiceAccountExtension, append(args,
+		"--registry-plain-http="+images.Host, "--cache-directory="+t.TempDir(), "--catalog-content-bind-address=127.0.0.1:0")...)
 	var releases []string
 	brings := env.Brings{}
 	for n := 1; n <= maxWrites; n++ {
@@ -170,6 +173,52 @@ func (w *world) extension(t *testing.T, n int) *extension {
 		require.NoError(t, cluster.Client.Create(t.Context(), obj))
 	}
 	return e
+}
+
+// An object at which the program ends again and again has to wait. Without the journal, the program would begin with it each time.
+func TestAnExtensionThatEndsTheProgramDoesNotStopOthers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal")
+	w := newExtensionWorld(t, "poison", "--journal="+file)
+	poison, other := w.extension(t, 1), w.extension(t, 2)
+	for n := range 2 {
+		shot := w.gate.arm(1, w.asIdentity, w.program.Kill)
+		if n == 0 {
+			poison.create()
+		} else {
+			w.start(t)
+		}
+		select {
+		case <-shot.fired:
+		case <-t.Context().Done():
+			require.Fail(t, "the program was not killed")
+		}
+		w.gate.disarm()
+		records, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(records), fmt.Sprintf("working %d ", n))
+	}
+	// As if it had ended the program three more times, the wait is an hour, so that the result does not depend on the machine.
+	records, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(records, []byte("working 1 "), []byte("working 4 "), 1), 0o600))
+	w.start(t)
+	other.create()
+	eventually(t, func(c *assert.CollectT) {
+		other.installed(c, "1.0.0")
+		list := &corev1.EventList{}
+		assert.NoError(c, cluster.Client.List(t.Context(), list))
+		assert.True(c, slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Kind == "ClusterExtension" && e.InvolvedObject.Name == poison.name && e.Reason == "Suspended" &&
+				strings.HasPrefix(e.Message, "Remit's program ended 5 times while it worked on this object")
+		}))
+	})
+	require.Nil(t, poison.get().Status.Install)
+	w.program.Kill()
+	require.NoError(t, os.Remove(file))
+	w.start(t)
+	eventually(t, func(c *assert.CollectT) { poison.installed(c, "1.0.0") })
+	poison.remove()
+	other.remove()
 }
 
 func (e *extension) create() {

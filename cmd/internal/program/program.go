@@ -8,15 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/lib/logging"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -64,6 +68,7 @@ type flagValues struct {
 	healthAddress     string
 	leaderElect       bool
 	leaseDuration     time.Duration
+	journal           string
 	debug             bool
 	version           bool
 }
@@ -78,8 +83,31 @@ func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
 	flags.DurationVar(&v.leaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
 		"how long the other replicas wait, after the leader last renewed its lease, before one of them becomes the leader, in whole seconds")
+	flags.StringVar(&v.journal, "journal", defaultJournal(),
+		"file that records what the program works on, so that an object at which it ends repeatedly has to wait; no other program may use it; in a Pod, the default is a file in the temporary directory")
 	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
+}
+
+// defaultJournal returns a file that survives a restart of the program's container. Outside a Pod, programs can share a directory.
+func defaultJournal() string {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return ""
+	}
+	return filepath.Join(os.TempDir(), "remit-journal")
+}
+
+// openJournal opens the journal. A program that cannot write it works without it.
+func (v *flagValues) openJournal(logger logr.Logger) *journal.Journal {
+	if v.journal == "" {
+		return nil
+	}
+	j, err := journal.Open(v.journal, clock.RealClock{})
+	if err != nil {
+		logger.Error(err, "Objects at which the program ends will not have to wait")
+		return nil
+	}
+	return j
 }
 
 // addDefaultAccount adds the flags for the default account.
@@ -185,6 +213,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		HealthAddress:  v.healthAddress,
 		LeaderElection: v.leaderElect,
 		LeaseDuration:  v.leaseDuration,
+		Journal:        v.openJournal(logger),
 		Trim:           p.Trim,
 	})
 	if err != nil {

@@ -1,6 +1,9 @@
 package catalogsource
 
-import "github.com/remit-olm/remit/pkg/lib/turns"
+import (
+	"github.com/remit-olm/remit/pkg/lib/journal"
+	"github.com/remit-olm/remit/pkg/lib/turns"
+)
 
 // slow is the error for a registry or catalog that takes too long.
 type slow string
@@ -17,6 +20,13 @@ type lanes struct {
 	// reserved is the global catalog namespace.
 	reserved        string
 	global, tenants *turns.Turns
+}
+
+// record makes the journal record under a name whose turn it is. It must be called before the lanes are used.
+func (l *lanes) record(j *journal.Journal, name string) {
+	for _, t := range []*turns.Turns{l.global, l.tenants} {
+		t.Journal, t.Name = j, name
+	}
 }
 
 func (l *lanes) turnsOf(namespace string) *turns.Turns {

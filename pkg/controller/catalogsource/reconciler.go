@@ -34,6 +34,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/kit/bundleimage"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -91,6 +92,8 @@ type Options struct {
 	ServerVersion func() (string, error)
 	// Refusals reports which catalogs package-server has refused; nil means none.
 	Refusals Refusals
+	// Journal records whose registries and images are being read; it may be nil.
+	Journal *journal.Journal
 	// Clock is used for times in statuses and for polls; it defaults to the real clock.
 	Clock clock.WithTicker
 }
@@ -150,6 +153,11 @@ func New(o Options) (*Reconciler, error) {
 		snapshots:   newSnapshots(),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
+	for name, l := range map[string]*lanes{
+		"registry": r.connections.lanes.listings, "bundle": r.connections.lanes.bundles, "image": r.images.parses, "layers": r.images.unpacks,
+	} {
+		l.record(o.Journal, name)
+	}
 	r.pulls = newPullSecrets(&r.Options)
 	r.images.secrets = r.pulls
 	r.tenants = &tenantServers{Options: &r.Options, managed: r.servers.managed, notify: r.ownedChanged,
@@ -192,7 +200,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(lastReload))).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(lastReload))).
 		Complete(r)
 }
 

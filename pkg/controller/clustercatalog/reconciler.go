@@ -108,7 +108,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named(controllerName).
 		For(&olmv1.ClusterCatalog{}).
 		WatchesRawSource(source.Func(r.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(kit.LastPause))).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(kit.LastPause))).
 		Complete(r)
 }
 

@@ -53,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		WatchesRawSource(source.Func(r.watches.enqueue)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
 		Complete(r)
 }
 

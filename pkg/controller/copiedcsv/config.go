@@ -31,7 +31,7 @@ const (
 // setupConfig registers the controller that maintains the status of OLMConfig.
 func (r *Reconciler) setupConfig(mgr ctrl.Manager, only predicate.Predicate) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("olmconfig").
-		WithOptions(fairqueue.Options(1, nil)).
+		WithOptions(fairqueue.Options(mgr, 1, nil)).
 		For(&operatorsv1.OLMConfig{}, builder.WithPredicates(only)).
 		WatchesRawSource(source.Func(r.reporter.Start)).
 		Complete(reconcile.Func(r.reconcileConfig))

@@ -58,7 +58,7 @@ func IndexSources(ctx context.Context, indexer client.FieldIndexer) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, copies cache.Cache, changes source.Source) error {
 	config := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == configName })
 	err := ctrl.NewControllerManagedBy(mgr).Named("copiedcsv").
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.namesakes), appearing()).
 		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.planned), planning()).

@@ -45,7 +45,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 	// Nothing reads the texts of these objects, and what changes them can change with each attempt (docs/adr/0024).
 	texts := builder.WithPredicates(status.DropTexts())
 	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
-		WithOptions(fairqueue.Options(workers, nil)).
+		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate(), r.replaced.DropTexts())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors), texts).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed), texts).

@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.large.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
 		Complete(waits.Measure(r))
 }
 

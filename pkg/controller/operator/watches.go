@@ -43,7 +43,7 @@ const maxCandidates = 4
 // controller does not poll or resync.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("operator").
-		WithOptions(fairqueue.Options(workers, nil)).
+		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		WatchesRawSource(r.events(mgr.GetCache())).
 		Complete(r)
 }

@@ -25,7 +25,7 @@ const workers = 8
 // that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorcondition").
-		WithOptions(fairqueue.Options(workers, nil)).
+		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(kit.SpecChanged())).
 		Watches(&operatorsv2.OperatorCondition{}, &handler.EnqueueRequestForObject{}).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{}))).

@@ -40,7 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.And(statusChanged(), r.own.DropTexts()), publishedChanged(), handedOver(), keptChanged()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
-		WithOptions(fairqueue.Options(workers, nil)).
+		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged())).

@@ -122,7 +122,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cat
 		Watches(newObject(), &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}))).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(source.Func(r.waker.Start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
 		Complete(waits.Measure(r))
 }
 

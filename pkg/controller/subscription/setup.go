@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.waker.Start)).
 		WatchesRawSource(source.Func(r.reloading.start)).
-		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
+		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry), waits)).
 		Complete(waits.Measure(r))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	slots "github.com/remit-olm/remit/pkg/lib/turns"
 )
 
@@ -496,11 +499,80 @@ func TestReconcilesReportTheirWaits(t *testing.T) {
 			return reconcile.Result{}, err
 		})).Reconcile(t.Context(), req)
 		require.NoError(t, err)
-		queue := Options(4, nil, waits).NewQueue("", RetryLimiter(time.Minute))
+		queue := Options(nil, 4, nil, waits).NewQueue("", RetryLimiter(time.Minute))
 		defer queue.ShutDown()
 		queue.Add(req)
 		queue.Get()
 		queue.Done(req)
 		require.Zero(t, waits.take(req), "the queue has taken the wait into account")
 	})
+}
+
+// ended returns the journal of a process after n processes ended while they worked on an item.
+func ended(t *testing.T, path string, n int, item journal.Item) *journal.Journal {
+	t.Helper()
+	for range n {
+		clk := clocktesting.NewFakeClock(time.Now().Add(-time.Minute))
+		j, err := journal.Open(path, clk)
+		require.NoError(t, err)
+		clk.Step(time.Minute)
+		require.Zero(t, j.Begin(item))
+		require.NoError(t, j.Close())
+	}
+	j, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	return j
+}
+
+// manager is a manager with a journal.
+type manager struct{ journal *journal.Journal }
+
+func (m manager) Journal() *journal.Journal { return m.journal }
+
+func TestWhatEndedTheProgramWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		j := ended(t, path, 2, journal.Item{Group: "a", Name: "csv/a/1"})
+		q := Options(manager{j}, 8, nil).NewQueue("csv", RetryLimiter(time.Minute))
+		defer q.ShutDown()
+		of := func(namespace, name string) reconcile.Request {
+			return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+		}
+		began := time.Now()
+		for _, req := range []reconcile.Request{of("a", "1"), of("a", "2"), of("b", "1"), of("", "c")} {
+			q.Add(req)
+		}
+		for _, want := range []reconcile.Request{of("b", "1"), of("", "c")} {
+			got, _ := q.Get()
+			require.Equal(t, want, got)
+			require.Zero(t, time.Since(began), "other namespaces do not wait")
+			q.Done(got)
+		}
+		for range 2 {
+			got, _ := q.Get()
+			require.Equal(t, "a", got.Namespace)
+			require.InDelta(t, time.Minute, time.Since(began), float64(2*time.Second))
+			q.Done(got)
+		}
+		require.Empty(t, j.Suspects(), "it was finished")
+	})
+}
+
+// What a worker has begun and not finished is in the file.
+func TestTheQueueRecordsWhatIsBeingProcessed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	q := Options(manager{j}, 8, nil).NewQueue("csv", RetryLimiter(time.Minute))
+	defer q.ShutDown()
+	for _, name := range []string{"1", "2"} {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: name}})
+	}
+	first, _ := q.Get()
+	q.Done(first)
+	second, _ := q.Get()
+	next, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	require.Len(t, next.Suspects(), 1)
+	require.Equal(t, journal.Item{Group: "a", Name: "csv/" + second.String()}, next.Suspects()[0].Item)
 }

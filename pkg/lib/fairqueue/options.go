@@ -2,12 +2,16 @@ package fairqueue
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/lib/journal"
 )
 
 const (
@@ -47,11 +51,14 @@ func RetryLimiter(last time.Duration) workqueue.TypedRateLimiter[reconcile.Reque
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry, last)
 }
 
-// Options returns the options for a controller with a fair queue. One namespace can use an eighth of the workers, but
+// Options returns the options for a controller of the manager with a fair queue. One namespace can use an eighth of the workers, but
 // always at least one. limiter delays failed items; nil means controller-runtime's default. A controller that reads
 // registries must have Waits, which also measure its Reconciler.
-func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request], waits ...*Waits) controller.Options {
+func Options(mgr any, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request], waits ...*Waits) controller.Options {
 	limits := Limits{Workers: workers, Share: max(workers/shares, 1)}
+	if m, ok := mgr.(Journaled); ok {
+		limits.Journal = m.Journal()
+	}
 	for _, w := range waits {
 		limits.Waited = w.take
 	}
@@ -65,6 +72,9 @@ func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request],
 	}
 }
 
+// Journaled is a manager whose controllers record what they work on.
+type Journaled interface{ Journal() *journal.Journal }
+
 // NamespaceOf returns the group of a request: its namespace or, for cluster-scoped objects, the object itself.
 func NamespaceOf(req reconcile.Request) string { return cmp.Or(req.Namespace, req.Name) }
 
@@ -73,6 +83,8 @@ type Limits struct {
 	Workers, Share int
 	// Waited, if not nil, returns how long an item that is done has waited for other namespaces.
 	Waited func(item any) time.Duration
+	// Journal records the items that are being processed; it may be nil. Items that have to wait are added again after that time.
+	Journal *journal.Journal
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
@@ -84,7 +96,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 		l.Clock = clock.RealClock{}
 	}
 	turns := newTurns(groupOf, l)
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
+	inner := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name: name,
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 			Name: name,
@@ -94,6 +106,42 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 			},
 		}),
 	})
+	if l.Journal == nil {
+		return inner
+	}
+	itemOf := func(item T) journal.Item {
+		return journal.Item{Group: groupOf(item), Name: name + "/" + strings.TrimPrefix(fmt.Sprint(item), "/")}
+	}
+	return &recorded[T]{inner, l.Journal, itemOf}
+}
+
+// recorded is a work queue that records the items being processed.
+type recorded[T comparable] struct {
+	workqueue.TypedRateLimitingInterface[T]
+
+	journal *journal.Journal
+	itemOf  func(T) journal.Item
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *recorded[T]) Get() (item T, shutdown bool) {
+	for {
+		if item, shutdown = q.TypedRateLimitingInterface.Get(); shutdown {
+			return item, shutdown
+		}
+		wait := q.journal.Begin(q.itemOf(item))
+		if wait == 0 {
+			return item, false
+		}
+		q.AddAfter(item, wait)
+		q.TypedRateLimitingInterface.Done(item)
+	}
+}
+
+// Done implements workqueue.TypedInterface.
+func (q *recorded[T]) Done(item T) {
+	q.journal.Done(q.itemOf(item))
+	q.TypedRateLimitingInterface.Done(item)
 }
 
 // queue is a work queue that reports completed items to turns.

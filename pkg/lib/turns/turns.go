@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/remit-olm/remit/pkg/lib/journal"
 )
 
 // maxServed bounds the number of namespaces that Turns remembers.
@@ -27,6 +29,9 @@ type Turns struct {
 	Slice, Grace time.Duration
 	Late         error
 	LateFor      time.Duration
+	// Journal records, under Name, whose turn it is; it may be nil. A suspended namespace waits for its turn without a slot.
+	Journal *journal.Journal
+	Name    string
 
 	mu              sync.Mutex
 	active, waiting []*Turn
@@ -50,6 +55,8 @@ type Turn struct {
 	since time.Time
 	// timer fires at the end of the slice, and then at the end of the grace period.
 	timer *time.Timer
+	// recorded is the item in the journal, once it has begun.
+	recorded *journal.Item
 	// over means that the slice has ended; asked means that the turn was asked to yield.
 	over, asked bool
 }
@@ -59,11 +66,34 @@ type Turn struct {
 func (t *Turns) Join(ctx context.Context, namespace string) (*Turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Turn{turns: t, Namespace: namespace, Stop: stop}
-	if err := w.wait(ctx); err != nil {
+	item := journal.Item{Group: namespace, Name: t.Name + "/" + namespace}
+	err := pause(ctx, t.Journal.Wait(item))
+	if err == nil {
+		err = w.wait(ctx)
+	}
+	if err != nil {
 		w.Leave()
 		return nil, ctx, err
 	}
+	if t.Journal.Begin(item) == 0 {
+		w.recorded = &item
+	}
 	return w, ctx, nil
+}
+
+// pause waits. The error is the cause of the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Waiting returns the number of turns that wait.
@@ -114,6 +144,10 @@ func (w *Turn) Leave() {
 	w.Stop(nil)
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
+	if w.recorded != nil {
+		w.turns.Journal.Done(*w.recorded)
+		w.recorded = nil
+	}
 	if w.asked {
 		w.turns.noteLate(w)
 	}
