@@ -107,6 +107,36 @@ func turnsOfRoles() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestInstallsThatFail"),
 		},
 		{
+			Name: "slow-deployments-end-no-turn", Rule: 8, File: "pkg/install/deployment/installer.go",
+			Old:    "|| tried && i.IsOver != nil && i.IsOver(sent) {",
+			New:    "{",
+			Killer: unit(pkg, "TestATurnOfDeploymentsEndsAfterSomeTime"),
+		},
+		{
+			Name: "turns-that-changed-nothing-end-early", Rule: 8, File: turn,
+			Old:    "	if changed == 0 {\n",
+			New:    "	if false {\n",
+			Killer: unit(pkg, "TestATurnOfDeploymentsEndsAfterSomeTime"),
+		},
+		{
+			Name: "slow-namespaces-take-turns-of-any-length", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "(c == slow || best == nil)",
+			New:    "best == nil",
+			Killer: unit("pkg/lib/fairqueue", "TestOfSlowNamespacesTheOneThatTookLeastIsFirst"),
+		},
+		{
+			Name: "small-plans-take-any-time", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "|| q.clock.Since(s.began) >= largeTurn && !q.begin(s.key()) {",
+			New:    "{",
+			Killer: unit("pkg/controller/installplan", "TestASmallPlanThatTakesLongWaitsForLargeOnes"),
+		},
+		{
+			Name: "small-plans-do-not-wait-at-first", Rule: 8, File: "pkg/controller/installplan/large.go",
+			Old:    "len(s.steps) <= largeSteps && !q.isWaiting(s.key()) || ",
+			New:    "len(s.steps) <= largeSteps || ",
+			Killer: unit("pkg/controller/installplan", "TestASmallPlanThatTakesLongWaitsForLargeOnes"),
+		},
+		{
 			Name: "rules-that-remain-wait-for-the-next-run", Rule: 6, File: turn,
 			Old:    "	case kit.Is[*execute.RemainingError](err): // ",
 			New:    "	case false: // ",

@@ -69,7 +69,7 @@ func joinMissing(a, b error) error {
 // probe applies the Deployments in a dry run, so that a CSV whose Deployments were refused leaves phase Failed only if
 // they would now be accepted. Of many Deployments, it applies a part.
 func (r *Reconciler) probe(ctx context.Context, s *scope) error {
-	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.Client}
+	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.Client, IsOver: s.turn.isLong}
 	_, err := dry.Install(ctx, s.owner, s.deployments)
 	if kit.Is[*deployment.Unfinished](err) {
 		return nil
@@ -91,6 +91,7 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 		Account: account, Facts: r.Client,
 		Before: func(ctx context.Context, d *appsv1.Deployment) error { return r.switchOff(ctx, s, account, d.Name) },
 		Hold:   func(d *appsv1.Deployment) bool { return s.blockedBy == d.Name },
+		IsOver: s.turn.isLong,
 	}
 	changed, err := installer.Install(ctx, s.owner, s.deployments)
 	if len(changed) > 0 {

@@ -26,6 +26,8 @@ const (
 	turnSize  = deployment.MaxWritten
 	turnTime  = 10 * time.Second
 	turnPause = 250 * time.Millisecond
+	// longestTurn is the time for a turn that has changed no Deployment yet.
+	longestTurn = time.Minute
 )
 
 // task is a purpose for which objects are written or deleted in turns.
@@ -118,6 +120,16 @@ func (r *Reconciler) endTurn(s *scope) {
 // isOver reports whether the turn may try no further object. Each turn may try at least one.
 func (t *turn) isOver() bool {
 	return t.used >= turnSize || t.used > 0 && t.clock != nil && !t.clock.Now().Before(t.end)
+}
+
+// isLong reports whether the turn may try no further Deployment, of which it has changed a number. If it has changed none, it can take
+// longer, because the next turn begins with the same Deployments.
+func (t *turn) isLong(changed int) bool {
+	end := t.end
+	if changed == 0 {
+		end = end.Add(longestTurn - turnTime)
+	}
+	return t.clock != nil && !t.clock.Now().Before(end)
 }
 
 // do calls act for an object of a task, and reports whether it changed the object in this turn. If an earlier turn has done so, do only

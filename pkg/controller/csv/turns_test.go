@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -76,6 +77,31 @@ func TestManyDeploymentsAreWrittenInTurns(t *testing.T) {
 		"installing: at least 40% of the 110 deployments have been written", "installing: at least 90% of the 110 deployments have been written",
 	}, messages[:2])
 	require.Contains(t, w.csv.Status.Message, "waiting for deployment demo to become ready")
+}
+
+func TestATurnOfDeploymentsEndsAfterSomeTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	crowded(10)(w)
+	var err error
+	w.r, err = New(w.options)
+	require.NoError(t, err)
+	w.Before("acct: apply Deployment t1/demo-003", passing(turnTime).do(w))
+	var wrote []int
+	for range 8 {
+		_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.csv)})
+		require.NoError(t, err)
+		if n := len(about(w.Writes())); n > 0 {
+			wrote = append(wrote, n)
+		}
+	}
+	require.Equal(t, []int{4, 6}, wrote)
+	began := time.Now()
+	slow := turn{end: began.Add(turnTime), clock: clocktesting.NewFakePassiveClock(began.Add(turnTime))}
+	require.True(t, slow.isLong(1))
+	require.False(t, slow.isLong(0), "the next turn would begin with the same Deployments")
+	slow.clock = clocktesting.NewFakePassiveClock(began.Add(longestTurn))
+	require.True(t, slow.isLong(0))
 }
 
 func TestManyDeploymentsAreDeletedInTurns(t *testing.T) {

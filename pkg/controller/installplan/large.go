@@ -269,6 +269,13 @@ func (q *largeQueue) slowTurn(namespace string) time.Duration {
 	return 0
 }
 
+// isWaiting reports whether a plan is in the line.
+func (q *largeQueue) isWaiting(plan types.NamespacedName) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.find(plan) != nil
+}
+
 // find returns a plan of the line, or nil.
 func (q *largeQueue) find(plan types.NamespacedName) *waiting {
 	for _, w := range q.line {
@@ -287,7 +294,8 @@ func (q *largeQueue) remove(plan types.NamespacedName) {
 // awaitTurn makes a large plan wait while others are executed. The plan has its permissions by then, so that a plan that waits for
 // its user does not delay others.
 func awaitTurn(_ context.Context, s *run) (outcome, error) {
-	if len(s.steps) <= largeSteps || s.reconciler.large.begin(s.key()) {
+	q := s.reconciler.large
+	if len(s.steps) <= largeSteps && !q.isWaiting(s.key()) || q.begin(s.key()) {
 		return proceed(), nil
 	}
 	return s.awaitTurn(), nil
@@ -298,7 +306,7 @@ func (s *run) awaitTurn() outcome {
 	s.queued = true
 	const others = "waiting until other large InstallPlans have been executed: "
 	if len(s.steps) <= largeSteps {
-		return wait(reasonInstalling, message.Sprintf(others+"the objects of this one take much memory, and of such plans, Remit executes %d at a time", largeAtOnce))
+		return wait(reasonInstalling, message.Sprintf(others+"the objects of this one take much memory, or long to write, and of such plans, Remit executes %d at a time", largeAtOnce))
 	}
 	return wait(reasonInstalling, message.Sprintf(others+"this one has %d objects, and of those with more than %d objects, "+
 		"Remit executes %d at a time", len(s.steps), largeSteps, largeAtOnce))
@@ -307,9 +315,11 @@ func (s *run) awaitTurn() outcome {
 // errTurn means that other plans wait. Nothing is lost: the next run of the plan skips the steps that are done.
 var errTurn = errors.New("other large InstallPlans wait")
 
-// checkTurn returns errTurn if the plan must make room for others. It is called before each request that can take long.
+// checkTurn returns errTurn if the plan must make room for others. It is called before each request that can take long. A plan with few
+// steps that has taken as long as a large one needs a place as well.
 func (s *run) checkTurn() error {
-	if s.reconciler.large.isOver(s.key()) {
+	q := s.reconciler.large
+	if q.isOver(s.key()) || q.clock.Since(s.began) >= largeTurn && !q.begin(s.key()) {
 		return errTurn
 	}
 	return nil

@@ -432,6 +432,30 @@ func TestPlansThatTakeMuchMemoryWaitForEachOther(t *testing.T) {
 	require.Len(t, w.r.large.running, 1)
 }
 
+// A webhook that does not answer makes a plan with few objects take as long as a large one.
+func TestASmallPlanThatTakesLongWaitsForLargeOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, bundled(configMaps(5)...))
+	clock, ok := w.options.Clock.(*testclock.FakePassiveClock)
+	require.True(t, ok)
+	others := []types.NamespacedName{{Namespace: "a", Name: "install-a"}, {Namespace: "b", Name: "install-b"}}
+	for _, other := range others {
+		require.True(t, w.r.large.begin(other))
+	}
+	w.Before("acct: apply ConfigMap ns/defaults-002", func() { clock.SetTime(clock.Now().Add(largeTurn)) })
+	got := w.reconcile()
+	require.Contains(t, got.message, "waiting until other large InstallPlans have been executed: the objects of this one take much memory, or long to write")
+	require.Contains(t, got.writes, "acct: apply ConfigMap ns/defaults-002")
+	require.NotContains(t, got.writes, "acct: apply ConfigMap ns/defaults-003")
+	got = w.reconcile()
+	require.Empty(t, got.writes, "it waits from the beginning")
+	require.Contains(t, got.message, "waiting until other large InstallPlans have been executed")
+	w.r.large.end(others[0], false)
+	require.Equal(t, "Complete", string(w.reconcile().phase))
+	require.NotContains(t, w.r.large.running, client.ObjectKeyFromObject(w.plan))
+	require.Empty(t, w.r.large.line)
+}
+
 func TestAnInterruptedPlanResumes(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

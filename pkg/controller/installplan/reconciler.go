@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	tracked := *r
 	r = &tracked
 	defer r.interests.Track(req, &r.RBAC)()
-	run := &run{reconciler: r}
+	run := &run{reconciler: r, began: r.Clock.Now()}
 	defer func() { r.large.end(req.NamespacedName, run.queued) }()
 	if left, err := r.Default.Lookup(r.Client).LeavesToOLM(ctx, req.Namespace); left || err != nil {
 		r.forget(req)

@@ -31,6 +31,8 @@ import (
 // run is the state that the phases of one reconcile share.
 type run struct {
 	reconciler *Reconciler
+	// began is the time at which this run began.
+	began time.Time
 	// saved is the plan that the API server stores; plan includes the changes of this run.
 	saved, plan *operatorsv1alpha1.InstallPlan
 

@@ -48,14 +48,18 @@ type Installer struct {
 	Before func(ctx context.Context, d *appsv1.Deployment) error
 	// Hold reports whether the Deployments after d must wait for d; nil means that they never wait.
 	Hold func(d *appsv1.Deployment) bool
+	// IsOver reports whether Install must stop because it has taken long; nil means that it need not. changed is the number of Deployments
+	// that it has changed: those that it only compared come first again the next time.
+	IsOver func(changed int) bool
 }
 
 // Install applies the wanted Deployments in order, and then deletes those that the CSV owns but that are no longer
 // wanted. It sends no requests about those that Facts shows in the desired state. If Hold reports that the remaining
 // Deployments must wait, Install stops without an error. It returns a description of each change, and *Unfinished after
-// MaxWritten Deployments.
+// MaxWritten Deployments, or if IsOver says so.
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
+	tried := false
 	sent := 0 // without those that are unchanged: the next Install would begin with them again
 	for n, d := range want {
 		now, err := CheckOne(ctx, i.Facts, owner, d)
@@ -63,9 +67,10 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 			return changed, err
 		}
 		if !now.Untouched {
-			if sent == MaxWritten {
+			if sent == MaxWritten || tried && i.IsOver != nil && i.IsOver(sent) {
 				return changed, &Unfinished{Done: n, All: len(want), What: written}
 			}
+			tried = true
 			done, err := i.Ensure(ctx, owner, d)
 			if err != nil {
 				return changed, err

@@ -508,6 +508,29 @@ func TestReconcilesReportTheirWaits(t *testing.T) {
 	})
 }
 
+// With turns of ten minutes, those that need several short ones would wait for hours.
+func TestOfSlowNamespacesTheOneThatTookLeastIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(Limits{Workers: 4, Share: 1})
+		defer q.ShutDown()
+		for group, took := range map[string]time.Duration{"a": time.Minute, "b": 2 * time.Second, "c": 10 * time.Second} {
+			q.Add(group + "/1")
+			take(t, q, 1)
+			time.Sleep(took)
+			q.Done(group + "/1")
+		}
+		add(q, "a/2", "c/2", "b/2")
+		require.Equal(t, []string{"b/2", "c/2"}, take(t, q, 2), "slow groups use half of the workers")
+		q.Done("b/2")
+		add(q, "b/3")
+		require.Equal(t, []string{"b/3"}, take(t, q, 1))
+		time.Sleep(2 * time.Minute)
+		q.Done("b/3")
+		add(q, "b/4")
+		require.Equal(t, []string{"a/2"}, take(t, q, 1))
+	})
+}
+
 // ended returns the journal of a process after n processes ended while they worked on an item.
 func ended(t *testing.T, path string, n int, item journal.Item) *journal.Journal {
 	t.Helper()

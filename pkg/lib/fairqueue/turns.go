@@ -40,6 +40,8 @@ type turns[T comparable] struct {
 	// slowGroups and quickGroups contain the names of the groups that are slow or quick, until they expire.
 	// distrusted contains those that cannot be quick because of a slow item.
 	slowGroups, quickGroups, distrusted *cache.Expiring
+	// used is how long the slow items of a group took, until the group had none for SlowForMost.
+	used *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
 	items int
@@ -67,6 +69,7 @@ func newTurns[T comparable](groupOf func(T) string, l Limits) *turns[T] {
 		groups: map[string]*group[T]{}, taken: map[T]taken{},
 		rings:      [classes]*list.List{list.New(), list.New(), list.New()},
 		slowGroups: cache.NewExpiringWithClock(l.Clock), quickGroups: cache.NewExpiringWithClock(l.Clock), distrusted: cache.NewExpiringWithClock(l.Clock),
+		used: cache.NewExpiringWithClock(l.Clock),
 	}
 }
 
@@ -117,7 +120,7 @@ func (t *turns[T]) Pop() T {
 	defer t.mu.Unlock()
 	c := t.next()
 	t.turn = (c + 1) % classes
-	g, _ := t.rings[c].Front().Value.(*group[T]) // rings contain only groups
+	g := t.first(c)
 	item := g.waiting[0]
 	g.waiting = g.waiting[1:]
 	g.working++
@@ -126,6 +129,24 @@ func (t *turns[T]) Pop() T {
 	t.leave(g)
 	t.enter(g, max(c, t.classOf(g)))
 	return item
+}
+
+// first returns the group of a class whose turn it is. Of the slow ones, it is the one whose items took the least time, because they
+// share few workers: in turns, those that take ten minutes each would leave little for those that take seconds.
+func (t *turns[T]) first(c class) (best *group[T]) {
+	for e := t.rings[c].Front(); e != nil && (c == slow || best == nil); e = e.Next() {
+		g, _ := e.Value.(*group[T]) // rings contain only groups
+		if best == nil || t.usedBy(g) < t.usedBy(best) {
+			best = g
+		}
+	}
+	return best
+}
+
+func (t *turns[T]) usedBy(g *group[T]) time.Duration {
+	recorded, _ := t.used.Get(g.name)
+	used, _ := recorded.(time.Duration)
+	return used
 }
 
 // next returns the class whose turn it is. If all classes have become blocked since Len was called, because time has
@@ -176,6 +197,7 @@ func (t *turns[T]) learn(g *group[T], took, waited time.Duration) {
 		t.quickGroups.Delete(g.name)
 		t.remember(t.distrusted, g, min(max(SlowFor, distrustTimes*took), DistrustForMost))
 		if own := took - waited; own > Slow {
+			t.used.Set(g.name, t.usedBy(g)+own, SlowForMost)
 			t.remember(t.slowGroups, g, min(max(SlowFor, slowTimes*own), SlowForMost))
 		}
 	} else if _, isDistrusted := t.distrusted.Get(g.name); !isDistrusted && !t.wasQuick(g) {
