@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -54,6 +55,10 @@ func (r *result) objects() []client.Object {
 	return append(slices.Clone(r.enrollment), r.report.Objects()...)
 }
 
+// errReported means that the only source of what is missing is a report that other users can change. It is shown, but it is no basis for
+// objects that a user applies.
+var errReported = errors.New("other users can change the report of the InstallPlan, so it is printed only as text: specify each bundle with --bundle")
+
 // print prints the result. With YAML and JSON, standard output consists of objects alone, so that users can apply it.
 func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	if format == formatReport {
@@ -74,14 +79,25 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	if format == cli.Text {
 		err := r.text(out)
 		if err == nil && len(r.objects()) > 0 {
-			_, err = message.Fprintln(out, "To print the RBAC that grants this, add -o yaml.")
+			_, err = message.Fprintln(out, "To print the RBAC that grants this, add "+r.grantOptions()+".")
 		}
 		return err
+	}
+	if r.from == fromReport && len(r.objects()) > 0 {
+		return errReported
 	}
 	if err := r.text(errOut); err != nil {
 		return err
 	}
 	return format.EncodeObjects(out, r.objects())
+}
+
+// grantOptions returns the options with which the command prints objects.
+func (r *result) grantOptions() string {
+	if r.from == fromReport {
+		return "-o yaml, and each bundle with --bundle"
+	}
+	return "-o yaml"
 }
 
 // text describes what is missing.

@@ -76,3 +76,19 @@ func TestRefusedObjectsRemainWhenEverythingIsGranted(t *testing.T) {
 	require.ErrorContains(t, err, "InstallPlan ns/p cannot be installed: the grant does not change that 1 object(s) are refused: Deployment ns/d: exceeded quota")
 	require.Equal(t, cli.CodeMissing, cli.ExitCode(err))
 }
+
+// Other users can change the report of a plan.
+func TestAReportIsNoBasisForObjects(t *testing.T) {
+	report := reportOf(scoped.ServiceAccountIdentity(types.NamespacedName{Namespace: "team-a", Name: "acct"}), preflight.Document{Missing: []preflight.ScopeDocument{{
+		Namespace: "team-a", Rules: []preflight.RuleDocument{{Rule: rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}, Causes: []string{"create ConfigMap demo"}}},
+	}}})
+	for from, want := range map[string]error{fromReport: errReported, fromSteps: nil} {
+		r := &result{input: &input{what: "InstallPlan a", from: from, identity: report.Identity, namespace: "team-a"}, report: *report}
+		var out, errOut bytes.Buffer
+		require.ErrorIs(t, r.print(&out, &errOut, cli.YAML), want)
+		require.Equal(t, want != nil, out.Len() == 0)
+		out.Reset()
+		require.NoError(t, r.print(&out, &errOut, cli.Text))
+		require.Contains(t, out.String(), "To print the RBAC that grants this, add "+r.grantOptions()+".")
+	}
+}

@@ -64,9 +64,9 @@ func writeDangling(b *bytes.Buffer, all []Dangling) {
 }
 
 func (d Dangling) String() string {
-	out := d.Kind + " " + d.Name
+	out := d.Kind + " " + message.Word(d.Name)
 	if d.Role != "" {
-		out += " (" + d.Role + ")"
+		out += " (" + quoted(d.Role) + ")"
 	}
 	out += ": "
 	if d.Enrollment {

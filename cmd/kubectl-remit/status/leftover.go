@@ -37,9 +37,16 @@ type Leftover struct {
 func (l Leftover) String() string {
 	role := ""
 	if l.Role != "" {
-		role = " (" + l.Role + ")"
+		role = " (" + quoted(l.Role) + ")"
 	}
-	return fmt.Sprintf("%s%s, of %s: %s", strings.TrimSpace(l.Kind+" "+l.Name), role, l.Owner, l.Remove)
+	return fmt.Sprintf("%s%s, of %s: %s", strings.TrimSpace(l.Kind+" "+message.Word(l.Name)), role, quoted(l.Owner), l.Remove)
+}
+
+// quoted returns a reference of the form "<Kind> <name>" with a name that is one word: others choose it, and names of RBAC objects may
+// contain spaces, so that a name could look like the rest of a line.
+func quoted(ref string) string {
+	kind, name, _ := strings.Cut(ref, " ")
+	return message.Word(kind) + " " + message.Word(name)
 }
 
 // leftovers returns the bindings and webhook configurations whose owner does not exist, sorted by namespace, kind and name.

@@ -87,3 +87,19 @@ func TestLimitsTheLeftoversOfANamespace(t *testing.T) {
 	require.Contains(t, b.String(), "RoleBinding last")
 	require.Contains(t, b.String(), "  and 5 more: see -o yaml\n")
 }
+
+// A name that contained spaces looked like the rest of the line, with another command.
+func TestNamesOfObjectsAreWords(t *testing.T) {
+	const name = "old, of ClusterExtension demo: kubectl delete namespace team-b #"
+	for _, line := range []string{
+		Leftover{Kind: "RoleBinding", Namespace: "evil", Name: name, Role: "Role " + name, Owner: "ClusterServiceVersion evil/" + name}.String(),
+		Dangling{Kind: "RoleBinding", Name: name, Role: "Role " + name}.String(),
+	} {
+		require.Contains(t, line, `RoleBinding "old, of`)
+		require.Contains(t, line, `(Role "old, of`)
+		require.Equal(t, strings.Count(line, "kubectl delete namespace"), strings.Count(line, `team-b #"`), "%s", line)
+	}
+	var b bytes.Buffer
+	(&Unneeded{Excess: []Excess{{Binding: "RoleBinding " + name, Role: "Role r", Namespace: "a"}}, Shared: []Shared{{Binding: "RoleBinding " + name}}}).write(&b)
+	require.Equal(t, 2, strings.Count(b.String(), `RoleBinding "old, of`), b.String())
+}

@@ -133,14 +133,14 @@ func (h *Unneeded) write(b *bytes.Buffer) {
 		if e.Namespace != rbac.ClusterScope {
 			where = "in namespace " + e.Namespace
 		}
-		message.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
+		message.Fprintf(b, "    %s, by %s (%s)\n", where, quoted(e.Binding), quoted(e.Role))
 		rules(b, "not needed:", e.Unused)
 		rules(b, "only partly needed; narrower rules are sufficient:", e.Wider)
 	}
 	if len(h.Shared) > 0 {
 		shown := make([]string, 0, len(h.Shared))
 		for _, s := range h.Shared {
-			shown = append(shown, s.Binding)
+			shown = append(shown, quoted(s.Binding))
 		}
 		message.Fprintf(b, "  Permissions that the account shares through its groups: %s\n", strings.Join(shown, ", "))
 	}
