@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -90,6 +93,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		LeaseDuration:                 &lease,
 		RenewDeadline:                 &deadline,
 		RetryPeriod:                   &retry,
+		MapperProvider:                newMapper,
 		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 		Cache: cache.Options{
 			DefaultTransform: transform(o.Trim),
@@ -111,6 +115,21 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("add the report of suspended objects: %w", err)
 	}
 	return journaled{mgr, o.Journal}, nil
+}
+
+// discoveryTimeout bounds the requests of the mapper, which answers no other caller meanwhile unless it knows the answer. The backend of
+// an APIService can take as long as the API server lets it.
+const discoveryTimeout = 10 * time.Second
+
+// newMapper returns the mapper of the manager.
+func newMapper(config *rest.Config, c *http.Client) (meta.RESTMapper, error) {
+	limited := *c
+	limited.Timeout = discoveryTimeout
+	mapper, err := apiutil.NewDynamicRESTMapper(config, &limited)
+	if err != nil {
+		return nil, fmt.Errorf("mapper: %w", err)
+	}
+	return mapper, nil
 }
 
 // NewScheme returns a scheme with all kinds that the controllers use as Go types.

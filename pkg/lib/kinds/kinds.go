@@ -25,9 +25,16 @@ const (
 	maxName       = validation.DNS1123SubdomainMaxLength
 )
 
-// Unserved caches the kinds that the cluster does not serve. The mapper that is passed to Serves caches the kinds that
-// the cluster serves. Unserved is safe for concurrent use.
-type Unserved struct{ known *cache.LRUExpireCache }
+// failedFor is how long the failure to discover the kinds of a group is cached. A backend that does not answer takes the whole time of a
+// request, in which a mapper answers no other caller that it does not know the answer for.
+const failedFor = time.Minute
+
+// Unserved caches which kinds the cluster serves, so that what a mapper already knows is not asked for while the mapper waits for a
+// backend that somebody else has named. Unserved is safe for concurrent use.
+type Unserved struct {
+	// known contains a *meta.RESTMapping, which is nil for a kind that is not served. failed contains the errors of groups.
+	known, failed *cache.LRUExpireCache
+}
 
 // lookupKey is the key of a cached result: a kind, or a resource in its group, and the state on which the result depends.
 type lookupKey struct {
@@ -38,13 +45,13 @@ type lookupKey struct {
 
 // NewUnserved returns an empty cache.
 func NewUnserved(c clock.PassiveClock) *Unserved {
-	return &Unserved{known: cache.NewLRUExpireCacheWithClock(maxRemembered, c)}
+	return &Unserved{known: cache.NewLRUExpireCacheWithClock(maxRemembered, c), failed: cache.NewLRUExpireCacheWithClock(maxRemembered, c)}
 }
 
 // Serves reports whether the cluster serves a kind. since identifies the state on which the result depends. The result
-// for an unserved kind is cached for ten minutes, but only for the same since, so that an object that is waiting for
-// the kind causes few requests. Kinds with an invalid version or an overlong name are never requested. Requests are
-// made without holding a lock, so that callers do not wait for each other.
+// is cached for ten minutes, but only for the same since, so that an object that is waiting for
+// the kind causes few requests. A failure is cached for a minute, for all kinds of the group and version. Kinds with an invalid version
+// or an overlong name are never requested.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	if len(validation.IsDNS1035Label(gvk.Version)) > 0 {
 		return false, nil
@@ -81,16 +88,21 @@ func (u *Unserved) lookup(key lookupKey, request func() (*meta.RESTMapping, erro
 	if len(key.kind.Group) > maxName || len(key.kind.Kind) > maxName || len(key.resource) > maxName {
 		return nil, nil
 	}
-	if _, isKnown := u.known.Get(key); isKnown {
-		return nil, nil
+	if answer, isKnown := u.known.Get(key); isKnown {
+		found, _ := answer.(*meta.RESTMapping)
+		return found, nil
+	}
+	group := lookupKey{kind: schema.GroupVersionKind{Group: key.kind.Group, Version: key.kind.Version}, since: key.since}
+	if failed, ok := u.failed.Get(group); ok {
+		err, _ := failed.(error)
+		return nil, err
 	}
 	found, err := request()
-	switch {
-	case err == nil:
-		return found, nil
-	case !meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("discover %s: %w", cmp.Or(key.resource, key.kind.String()), err)
+	if err != nil && !meta.IsNoMatchError(err) {
+		err = fmt.Errorf("discover %s: %w", cmp.Or(key.resource, key.kind.String()), err)
+		u.failed.Add(group, err, failedFor)
+		return nil, err
 	}
-	u.known.Add(key, nil, unservedFor)
-	return nil, nil
+	u.known.Add(key, found, unservedFor)
+	return found, nil
 }

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,4 +74,53 @@ func TestOverlongKindsAreNotRemembered(t *testing.T) {
 	}
 	require.Zero(t, mapper.asked)
 	require.Empty(t, u.known.Keys())
+}
+
+// failing is a RESTMapper whose requests fail.
+type failing struct {
+	meta.RESTMapper
+	asked int
+}
+
+func (f *failing) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	f.asked++
+	return nil, errors.New("the backend does not answer")
+}
+
+// Each request to a backend that does not answer takes ten seconds, in which the mapper answers nobody else.
+func TestAFailureIsCachedForTheGroup(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Now())
+	u, mapper := NewUnserved(clock), &failing{}
+	serves := func(group, kind, since string) {
+		t.Helper()
+		_, err := u.Serves(mapper, schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, since)
+		require.ErrorContains(t, err, "the backend does not answer")
+	}
+	for i := range 20 {
+		serves("slow.example.com", fmt.Sprint("K", i), "1")
+	}
+	require.Equal(t, 1, mapper.asked)
+	serves("other.example.com", "K", "1")
+	serves("slow.example.com", "K1", "another state")
+	require.Equal(t, 3, mapper.asked)
+	clock.SetTime(clock.Now().Add(failedFor + 1))
+	serves("slow.example.com", "K1", "1")
+	require.Equal(t, 4, mapper.asked)
+}
+
+func TestAServedKindIsRequestedOnce(t *testing.T) {
+	u := NewUnserved(testclock.NewFakePassiveClock(time.Now()))
+	known := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
+	pods := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	known.Add(pods, meta.RESTScopeNamespace)
+	mapper := &counting{RESTMapper: known}
+	for range 3 {
+		isServed, err := u.Serves(mapper, pods, "")
+		require.NoError(t, err)
+		require.True(t, isServed)
+		found, err := u.Kind(mapper, pods.GroupKind(), "")
+		require.NoError(t, err)
+		require.Equal(t, pods, found.GroupVersionKind)
+	}
+	require.Equal(t, 2, mapper.asked)
 }
