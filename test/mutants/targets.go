@@ -35,6 +35,12 @@ func targets() []Mutant {
 			Killer: unit("pkg/step/execute", large),
 		},
 		{
+			Name: "unsealed-roles-are-filled-among-many-bindings", Rule: 6, File: "pkg/step/execute/seal.go",
+			Old:    "	r.few = !whole\n",
+			New:    "	_ = whole\n",
+			Killer: unit("pkg/step/execute", "TestARoleThatCannotBeSealedIsNotFilledAmongManyBindings"),
+		},
+		{
 			Name: "many-objects-in-targets-end-plans", Rule: 8, File: "pkg/step/execute/execute.go",
 			Old:    "	if Occupies(o.err) && IsForTarget(s.Object, s.Owner) {",
 			New:    "	if _, tooLarge := errors.AsType[*apply.TooLargeError](o.err); tooLarge && IsForTarget(s.Object, s.Owner) {",

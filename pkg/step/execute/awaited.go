@@ -31,6 +31,9 @@ type Roles struct {
 	Clock clock.PassiveClock
 	// Checked contains the namespaces whose RoleBindings were checked since it was created; nil means that they are listed for each Role.
 	Checked *Checked
+
+	// few means that a namespace may have few RoleBindings, so that they are listed soon after a Role that was not sealed has its rules.
+	few bool
 }
 
 // Ensure is like apply.Ensure, but checks the bindings of the role before it writes the role. It reads the role before

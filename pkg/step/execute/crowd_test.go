@@ -48,6 +48,33 @@ func TestManyBindingsInATargetAffectOnlyThisTarget(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), &rbacv1.Role{})))
 }
 
+// While the RoleBindings are listed, a binding of a Role that was not sealed is in effect.
+func TestARoleThatCannotBeSealedIsNotFilledAmongManyBindings(t *testing.T) {
+	s := newTarget(t)
+	account := s.user("account", admins, named, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	for i := range 100 {
+		require.NoError(t, s.client.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.role.GetNamespace(), Name: fmt.Sprint("b", i)},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}}))
+	}
+	for _, rules := range []int{2, 1} { // with one that can be sealed, and without
+		s.role.SetName(fmt.Sprint("r", rules))
+		s.role.Object["rules"] = s.role.Object["rules"].([]any)[2-rules:]
+		err := s.ensure(account)
+		require.True(t, execute.Occupies(err), "%v", err)
+		require.ErrorContains(t, err, "there are more than 100")
+		live := &rbacv1.Role{}
+		require.NoError(t, client.IgnoreNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), live)))
+		for _, rule := range live.Rules {
+			require.Contains(t, rule.ResourceNames[0], "remit/sealed:")
+		}
+	}
+	for i := range 100 {
+		require.NoError(t, s.client.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.role.GetNamespace(), Name: fmt.Sprint("b", i)}}))
+	}
+	s.role.SetName("r3")
+	require.NoError(t, s.ensure(account))
+}
+
 func TestAFailedListInATargetAffectsOnlyThisTarget(t *testing.T) {
 	s := newTarget(t)
 	s.unlisted = errors.New("too many requests")

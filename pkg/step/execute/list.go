@@ -119,7 +119,11 @@ func (r Roles) unseen(ctx context.Context, role *unstructured.Unstructured) ([]*
 	namespace, limit := role.GetNamespace(), maxBindings
 	isForTarget := IsForTarget(role, r.Owner)
 	if isForTarget {
-		if limit = maxInTarget; r.countCached(namespace) > limit {
+		limit = maxInTarget
+		if r.few {
+			limit = crowded
+		}
+		if r.countCached(namespace) > limit {
 			return nil, tooMany(namespace, limit)
 		}
 	}

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -30,8 +31,9 @@ const resealAfter = 10 * time.Second
 // that does not exist (see isExposed). exposed is true for such a Role. refill first seals it: it restricts the rules to a name that no
 // object can have, which keeps other users from binding the Role. After that, all bindings are known, and they are checked again.
 // Nothing is written unless the same check and a dry run of the rules have succeeded before. Rules that cannot be sealed are the
-// reason why confirm checks the bindings of exposed Roles once more after the rules have been written.
-func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (filled *unstructured.Unstructured, exposed bool, err error) {
+// reason why confirm checks the bindings of exposed Roles once more after the rules have been written. Users of a target decide how long
+// this takes, so that a Role with such rules is not filled in a namespace with many RoleBindings.
+func (r *Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (filled *unstructured.Unstructured, exposed bool, err error) {
 	if !r.isSealable(role) {
 		return live, false, nil
 	}
@@ -47,11 +49,12 @@ func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstruct
 	if _, _, err := apply.From(ctx, client.NewDryRunClient(c), live, role, r.Owner); err != nil {
 		return nil, true, err
 	}
-	sealed, err := r.seal(ctx, c, live, role)
-	if err != nil || sealed == nil {
+	sealed, whole, err := r.seal(ctx, c, live, role)
+	if err != nil {
 		return live, true, err
 	}
-	return sealed, true, r.judgeLive(ctx, live, role)
+	r.few = !whole
+	return cmp.Or(sealed, live), true, r.judgeLive(ctx, live, role)
 }
 
 // isSealable reports whether the bindings of an object, which must be a Role, can be listed.
@@ -60,13 +63,13 @@ func (r Roles) isSealable(obj *unstructured.Unstructured) bool {
 }
 
 // seal seals a Role, and returns it, or nil if none of its rules can be sealed. An account that has permissions only for certain names
-// may not write a rule for another name; for such an account, seal omits the rules with resource names.
-func (r Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	sealed, err := r.writeSeal(ctx, c, live, role)
-	if apierrors.IsForbidden(err) {
-		return r.writeSeal(ctx, c, live, withoutNames(role))
+// may not write a rule for another name; for such an account, seal omits the rules with resource names, and whole is false.
+func (r Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (sealed *unstructured.Unstructured, whole bool, err error) {
+	if sealed, err = r.writeSeal(ctx, c, live, role); apierrors.IsForbidden(err) {
+		sealed, err = r.writeSeal(ctx, c, live, withoutNames(role))
+		return sealed, false, err
 	}
-	return sealed, err
+	return sealed, true, err
 }
 
 func (r Roles) writeSeal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
