@@ -60,8 +60,8 @@ func targets() []Mutant {
 		},
 		{
 			Name: "all-bindings-of-a-target-are-listed", Rule: 8, File: "pkg/step/execute/list.go",
-			Old:    "		if limit = maxInTarget; ",
-			New:    "		if ",
+			Old:    "		limit = maxInTarget\n",
+			New:    "",
 			Killer: unit("pkg/step/execute", "TestManyBindingsInATargetAffectOnlyThisTarget"),
 		},
 		{

@@ -226,6 +226,18 @@ func texts() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestCallsForOtherNamespacesUseTheirTurns"),
 		},
 		{
+			Name: "prompt-namespaces-are-late", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    " || time.Since(w.askedAt) < t.Promptly {",
+			New:    " {",
+			Killer: unit("pkg/lib/turns", "TestATurnThatYieldsSlowlyIsLate"),
+		},
+		{
+			Name: "slow-yields-are-prompt", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "	if asked {\n		w.turns.noteLate(w)\n",
+			New:    "	if asked {\n",
+			Killer: unit("pkg/lib/turns", "TestATurnThatYieldsSlowlyIsLate"),
+		},
+		{
 			Name: "late-namespaces-do-not-come-last", Rule: 8, File: "pkg/lib/turns/turns.go",
 			Old:    "cmp.Compare(lateness(t.isLate(w)), lateness(t.isLate(other)))",
 			New:    "cmp.Compare(lateness(t.isLate(w)), lateness(t.isLate(w)))",

@@ -45,7 +45,7 @@ func newLoadLanes(global string) *loadLanes {
 	listings := &lanes{
 		reserved: global,
 		global:   &turns.Turns{Slots: globalLoads, Share: globalLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout},
-		tenants:  &turns.Turns{Slots: tenantListings, Share: namespaceLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout, LateFor: lateFor},
+		tenants:  &turns.Turns{Slots: tenantListings, Share: namespaceLoads, Slice: loadSlice, Grace: yieldGrace, Late: errYieldTimeout, LateFor: lateFor, Promptly: yieldGrace},
 	}
 	bundles := &lanes{
 		reserved: global,

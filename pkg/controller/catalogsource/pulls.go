@@ -21,7 +21,10 @@ const (
 	// parseSlice is how long a catalog is parsed while others wait, and parseGrace how long its current document may then take.
 	parseSlice, parseGrace = 2 * time.Second, 10 * time.Second
 	// maxPullWaits bounds how much longer than pullTimeout a pull may take because it waits for those of other namespaces.
-	maxPullWaits   = 45 * time.Minute
+	maxPullWaits = 45 * time.Minute
+	// parsePause is how long a file may take after its catalog was asked to yield.
+	parsePause = 2 * time.Second
+
 	errPullTimeout = slow("the image was not read within 15 minutes")
 )
 
@@ -35,7 +38,7 @@ func withPullTimeout(ctx context.Context) (context.Context, context.CancelFunc) 
 // did not yield in time comes after others.
 func newParseLanes(global string) *lanes {
 	one := func(lateFor time.Duration) *turns.Turns {
-		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout, LateFor: lateFor}
+		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout, LateFor: lateFor, Promptly: parsePause}
 	}
 	return &lanes{reserved: global, global: one(0), tenants: one(lateFor)}
 }

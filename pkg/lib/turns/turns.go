@@ -21,7 +21,7 @@ const maxServed = 4096
 // If it does not yield within the time Grace, its context is canceled with the cause Late. If Slice is zero, turns are never
 // asked to yield.
 //
-// If LateFor is not zero, a namespace with a turn that ended after it was asked to yield is late for that time: its turns come
+// If LateFor is not zero, a namespace with a turn that did not yield within the time Promptly after it was asked to is late for that time: its turns come
 // after those of other namespaces, and all late namespaces together use at most half of the slots. A namespace that is not late
 // thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one.
 type Turns struct {
@@ -29,6 +29,7 @@ type Turns struct {
 	Slice, Grace time.Duration
 	Late         error
 	LateFor      time.Duration
+	Promptly     time.Duration
 	// Journal records, under Name, whose turn it is; it may be nil. A suspended namespace waits for its turn without a slot.
 	Journal *journal.Journal
 	Name    string
@@ -57,8 +58,9 @@ type Turn struct {
 	timer *time.Timer
 	// recorded is the item in the journal, once it has begun.
 	recorded *journal.Item
-	// over means that the slice has ended; asked means that the turn was asked to yield.
+	// over means that the slice has ended; asked means that the turn was asked to yield, at the time askedAt.
 	over, asked bool
+	askedAt     time.Time
 }
 
 // Join waits for a slot. The returned context is canceled if the turn is stopped. The caller must call Leave. The error is the cause
@@ -130,6 +132,7 @@ func (w *Turn) Yield(ctx context.Context) error {
 	w.turns.mu.Lock()
 	asked := w.asked
 	if asked {
+		w.turns.noteLate(w)
 		w.turns.remove(w)
 	}
 	w.turns.mu.Unlock()
@@ -148,9 +151,7 @@ func (w *Turn) Leave() {
 		w.turns.Journal.Done(*w.recorded)
 		w.recorded = nil
 	}
-	if w.asked {
-		w.turns.noteLate(w)
-	}
+	w.turns.noteLate(w)
 	w.turns.remove(w)
 	w.turns.advance()
 }
@@ -256,8 +257,9 @@ func (t *Turns) activeIn(namespace string) int {
 	return t.count(nil, func(h *Turn) bool { return h.Namespace == namespace })
 }
 
+// noteLate records that a namespace is late if its turn, which ends or yields, was asked to do so a while ago.
 func (t *Turns) noteLate(w *Turn) {
-	if t.LateFor == 0 {
+	if t.LateFor == 0 || !w.asked || time.Since(w.askedAt) < t.Promptly {
 		return
 	}
 	if t.late == nil || len(t.late) > maxServed {
@@ -307,7 +309,7 @@ func (t *Turns) blocks(h *Turn) bool {
 }
 
 func (t *Turns) ask(h *Turn) {
-	h.asked = true
+	h.asked, h.askedAt = true, time.Now()
 	h.timer = time.AfterFunc(t.Grace, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()

@@ -57,3 +57,50 @@ func TestATurnThatDoesNotYieldIsStopped(t *testing.T) {
 		require.Zero(t, all.Waiting())
 	})
 }
+
+// Whoever yields or ends soon after being asked is not late, however often; whoever does not is, whether it then yields or ends.
+func TestATurnThatYieldsSlowlyIsLate(t *testing.T) {
+	const promptly = time.Second
+	for name, row := range map[string]struct {
+		after  time.Duration
+		yields bool
+		late   bool
+	}{
+		"ends soon":     {after: promptly - 1},
+		"yields soon":   {after: promptly - 1, yields: true},
+		"ends slowly":   {after: promptly, late: true},
+		"yields slowly": {after: promptly, yields: true, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := &Turns{Slots: 2, Share: 1, Slice: time.Second, Grace: time.Minute, LateFor: time.Hour, Promptly: promptly}
+				var held []*Turn
+				for _, namespace := range []string{"a", "b"} {
+					turn, _, err := all.Join(t.Context(), namespace)
+					require.NoError(t, err)
+					held = append(held, turn)
+					time.Sleep(time.Millisecond) // the slice of the first one ends first
+				}
+				go func() {
+					turn, _, err := all.Join(t.Context(), "c")
+					if err == nil {
+						time.Sleep(time.Millisecond)
+						turn.Leave()
+					}
+				}()
+				time.Sleep(time.Second - 2*time.Millisecond)
+				synctest.Wait()
+				time.Sleep(row.after)
+				if row.yields {
+					require.NoError(t, held[0].Yield(t.Context()))
+				} else {
+					held[0].Leave()
+				}
+				require.Equal(t, row.late, all.isLate(&Turn{Namespace: "a"}))
+				held[0].Leave()
+				held[1].Leave()
+				time.Sleep(time.Second) // the third one ends
+			})
+		})
+	}
+}
