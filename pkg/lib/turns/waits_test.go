@@ -126,11 +126,12 @@ func TestLateNamespacesKeepHalfOfTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &Turns{Slots: 2, Share: 1, Slice: time.Second, Grace: 3 * time.Second, Late: errors.New("late"), LateFor: 5 * time.Minute}
 		occupy(t, all, "late", 2*time.Second)
+		time.Sleep(time.Millisecond) // so that its slice ends first, and it is asked to yield
 		occupy(t, all, "other", 2*time.Second)
 		pass(t.Context(), t, all, "prompt")
 		time.Sleep(time.Second)
 		for range 50 {
-			for _, quick := range []string{"a", "b", "c", "d", "e"} {
+			for _, quick := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} {
 				occupy(t, all, quick, 500*time.Millisecond)
 			}
 			require.LessOrEqual(t, pass(t.Context(), t, all, "late"), time.Second)
