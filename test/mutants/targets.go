@@ -43,7 +43,7 @@ func targets() []Mutant {
 		{
 			Name: "many-objects-in-targets-end-plans", Rule: 8, File: "pkg/step/execute/execute.go",
 			Old:    "	if Occupies(o.err) && IsForTarget(s.Object, s.Owner) {",
-			New:    "	if _, tooLarge := errors.AsType[*apply.TooLargeError](o.err); tooLarge && IsForTarget(s.Object, s.Owner) {",
+			New:    "	if _, tooLarge := o.err.(*apply.TooLargeError); tooLarge && IsForTarget(s.Object, s.Owner) {",
 			Killer: unit("pkg/step/execute", "TestTooManyObjectsInTargetsDoNotStopTheInstall"),
 		},
 		{
