@@ -1,7 +1,7 @@
 package mutants
 
 // groupLabels returns the mutants of the rules that labels of OperatorGroups do not accumulate on Namespaces, and of the rules for what
-// users of other namespaces can read or set: Events about leftovers, and annotations of the Pods of registries.
+// users of other namespaces can read or set: Events about leftovers, copies, and annotations of the Pods of registries.
 func groupLabels() []Mutant {
 	const pkg = "pkg/controller/operatorgroup"
 	const labels, publish, excess = pkg + "/labels.go", pkg + "/publish.go", pkg + "/excess.go"
@@ -77,6 +77,18 @@ func groupLabels() []Mutant {
 			Old:    "		if len(in[i].Intercepts) > 0 {",
 			New:    "		if false {",
 			Killer: unit(pkg, "TestEventsAboutWebhooksNameNoNamespaces"),
+		},
+		{
+			Name: "copies-have-messages-about-other-targets", Rule: 1, File: "pkg/controller/copiedcsv/content.go",
+			Old:    `		st.Conditions[i].Message = ""`,
+			New:    "		_ = st.Conditions[i].Message",
+			Killer: unit("pkg/controller/copiedcsv", "TestCopiesShowNothingAboutOtherTargets"),
+		},
+		{
+			Name: "copies-have-the-requirements-of-the-source", Rule: 1, File: "pkg/controller/copiedcsv/content.go",
+			Old:    "	st.RequirementStatus = nil",
+			New:    "	_ = st.RequirementStatus",
+			Killer: unit("pkg/controller/copiedcsv", "TestCopiesShowNothingAboutOtherTargets"),
 		},
 		{
 			Name: "registries-carry-instructions-to-other-programs", Rule: 3, File: "pkg/catalog/server/objects.go",

@@ -28,6 +28,10 @@ func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (cont
 	st := csv.Status.DeepCopy()
 	st.Reason = operatorsv1alpha1.CSVReasonCopied
 	st.Message = status.Text(fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace))
+	st.RequirementStatus = nil // names permissions and ServiceAccounts of the source's namespace
+	for i := range st.Conditions {
+		st.Conditions[i].Message = "" // may describe other targets
+	}
 	c := content{labels: harmless(csv.Labels), annotations: harmless(csv.Annotations), spec: &csv.Spec, status: st}
 	c.labels[names.LabelCopiedFrom] = csv.Namespace
 	for _, key := range []string{names.AnnotationTargetNamespaces, corev1.LastAppliedConfigAnnotation} {
