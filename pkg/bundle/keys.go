@@ -71,6 +71,22 @@ func reserved(key string) bool {
 	return slices.ContainsFunc(reservedDomains(), func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
+// displayPrefixes are the prefixes of labels and annotations that describe an operator or a catalog for users and consoles.
+func displayPrefixes() []string {
+	return []string{
+		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
+		"console.openshift.io", "operators.openshift.io", "features.operators.openshift.io",
+	}
+}
+
+// ForDisplay reports whether a label or annotation has no prefix or one of displayPrefixes. Remit copies only these from the object
+// of a user to other objects: one with any other prefix may control the node, the network, a service mesh or a GitOps tool, and the
+// user may have no permissions on the other object.
+func ForDisplay(key string) bool {
+	prefix, _, prefixed := strings.Cut(key, "/")
+	return !prefixed || slices.Contains(displayPrefixes(), prefix)
+}
+
 func listed(keys []string, key string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool {
 		return k == key || strings.HasSuffix(k, "/") && strings.HasPrefix(key, k)

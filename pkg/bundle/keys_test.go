@@ -48,6 +48,15 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
+func TestForDisplay(t *testing.T) {
+	for key, want := range map[string]bool{
+		"team": true, "operatorframework.io/x": true, "features.operators.openshift.io/x": true,
+		"sidecar.istio.io/inject": false, "x.operatorframework.io/x": false, "kubernetes.io/x": false, "/x": false,
+	} {
+		require.Equal(t, want, ForDisplay(key), key)
+	}
+}
+
 func TestConfineReturnsRemovedKeys(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "ClusterRole"}}
 	obj.SetLabels(map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true", "a": "b"})

@@ -102,7 +102,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	return errors.Join(
-		inSetup("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, own.rbac, groups.Concerned))),
+		inSetup("operatorgroup", groups.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, groups.Concerned))),
 		inSetup("csv", csvs.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, csvs.Concerned, authorizerLag))),
 		inSetup("copiedcsv", copiers.SetupWithManager(mgr, copies, changes(mgr, own.rbac, copiers.Concerned))),
 		inSetup("operatorcondition", conditions.SetupWithManager(mgr, changes(mgr, own.rbac, conditions.Concerned))),

@@ -1,6 +1,7 @@
 package lockdown
 
 import (
+	"strings"
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -58,12 +59,29 @@ func publishes(tn *env.Tenant) {
 	tn.GroupSays("group", "ProvidedAPIsPublished", metav1.ConditionTrue, "Published", "")
 	tn.GroupSays("group", "TargetsLabeled", metav1.ConditionTrue, "Labeled", "")
 
+	tn.T.Log("the OperatorGroup is replaced by one with the same name: only its label remains")
+	require.NoError(tn.T, c.Delete(tn.T.Context(), og))
+	tn.Group("", favored)
+	labels := func(t assert.TestingT) (out []string) {
+		ns := &corev1.Namespace{}
+		assert.NoError(t, c.Get(tn.T.Context(), client.ObjectKey{Name: favored}, ns))
+		for key := range ns.Labels {
+			if strings.HasPrefix(key, "olm.operatorgroup.uid/") {
+				out = append(out, key)
+			}
+		}
+		return out
+	}
+	tn.Eventually(func(t *assert.CollectT) {
+		og = &operatorsv1.OperatorGroup{}
+		assert.NoError(t, tn.Get("group", og))
+		assert.Equal(t, []string{"olm.operatorgroup.uid/" + string(og.UID)}, labels(t))
+	})
+
 	require.NoError(tn.T, c.Delete(tn.T.Context(), og))
 	tn.Eventually(func(t *assert.CollectT) {
 		assert.Zero(t, roles(t, ofGroup))
-		ns := &corev1.Namespace{}
-		assert.NoError(t, c.Get(tn.T.Context(), client.ObjectKey{Name: favored}, ns))
-		assert.NotContains(t, ns.Labels, "olm.operatorgroup.uid/"+string(og.UID))
+		assert.Empty(t, labels(t))
 	})
 }
 

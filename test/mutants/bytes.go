@@ -556,7 +556,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/packages/store", "TestEarlierLabelsTakeLimitedMemory"),
 		},
 		{
-			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/publish.go",
+			Name: "a-group-labels-what-it-selects-by-label", Rule: 8, File: "pkg/controller/operatorgroup/labels.go",
 			Old:    "	if selectsLabels(f.Group) {",
 			New:    "	if false {",
 			Killer: unit("pkg/controller/operatorgroup", "TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone"),

@@ -36,8 +36,8 @@ func copies() []Mutant {
 		},
 		{
 			Name: "instructions-to-other-programs-copied", Rule: 3, File: dir + "/content.go",
-			Old:    "		return prefixed && !slices.Contains(displayPrefixes(), prefix)",
-			New:    "		return false && prefixed && !slices.Contains(displayPrefixes(), prefix)",
+			Old:    "return !bundle.ForDisplay(key)",
+			New:    "return false && !bundle.ForDisplay(key)",
 			Killer: unit(dir, "TestCopiesIntoTheTargets"),
 		},
 		{

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -130,9 +130,7 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	}
 	out := &corev1.Pod{ObjectMeta: r.meta(""), Spec: r.podSpec()}
 	out.GenerateName = r.Source.Name + "-"
-	out.Annotations = map[string]string{}
-	maps.Copy(out.Annotations, r.Source.Annotations)
-	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // describes the CatalogSource, not the Pod
+	out.Annotations = r.podAnnotations()
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name
 	out.Labels[names.LabelPodSpecHash] = hash(struct {
@@ -140,6 +138,20 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 		Secrets []string
 	}{out.Spec, r.Source.Spec.Secrets})
 	return out, nil
+}
+
+// podAnnotations returns the annotations of the CatalogSource that only describe it. Others could make programs of the cluster change the
+// Pod or give it more than its spec does. Users who may patch a CatalogSource could set them without the check of its author, which
+// applies to its spec.
+func (r Registry) podAnnotations() map[string]string {
+	kept, _ := bundle.Keep("Pod", r.Source.Annotations)
+	out := map[string]string{}
+	for key, value := range kept {
+		if bundle.ForDisplay(key) {
+			out[key] = value
+		}
+	}
+	return out
 }
 
 // isPinned reports whether an image is referenced by digest.

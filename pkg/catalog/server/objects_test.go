@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -123,6 +124,23 @@ func TestPodMatchesTheContract(t *testing.T) {
 	require.EqualValues(t, 10, c.LivenessProbe.InitialDelaySeconds)
 	require.EqualValues(t, 15, c.StartupProbe.FailureThreshold)
 	require.EqualValues(t, 10, c.StartupProbe.PeriodSeconds)
+}
+
+// The author of a CatalogSource is checked for its spec. Other users may be able to annotate it (escape suite 50).
+func TestAPodHasNoAnnotationsThatOtherProgramsActOn(t *testing.T) {
+	harmless := map[string]string{"team": "a", "operatorframework.io/priorityclass": "high", "console.openshift.io/operator-monitoring-default": "true"}
+	got, err := given(func(cs *operatorsv1alpha1.CatalogSource) {
+		cs.Annotations = map[string]string{
+			"sidecar.istio.io/inject": "true", "sidecar.istio.io/proxyImage": "evil.example.com/proxy", "k8s.v1.cni.cncf.io/networks": "host",
+			"iam.amazonaws.com/role": "admin", "container.apparmor.security.beta.kubernetes.io/registry-server": "unconfined",
+			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "olm.catalogImageTemplate": "x", "argocd.argoproj.io/tracking-id": "x",
+		}
+		maps.Copy(cs.Annotations, harmless)
+	}).Pod()
+	require.NoError(t, err)
+	want := maps.Clone(harmless)
+	want["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "true"
+	require.Equal(t, want, got.Annotations)
 }
 
 func TestGrpcPodConfig(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +28,10 @@ func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (cont
 	st := csv.Status.DeepCopy()
 	st.Reason = operatorsv1alpha1.CSVReasonCopied
 	st.Message = status.Text(fmt.Sprintf("The operator is running in %s but is managing this namespace", csv.Namespace))
+	st.RequirementStatus = nil // names permissions and ServiceAccounts of the source's namespace
+	for i := range st.Conditions {
+		st.Conditions[i].Message = "" // may describe other targets
+	}
 	c := content{labels: harmless(csv.Labels), annotations: harmless(csv.Annotations), spec: &csv.Spec, status: st}
 	c.labels[names.LabelCopiedFrom] = csv.Namespace
 	for _, key := range []string{names.AnnotationTargetNamespaces, corev1.LastAppliedConfigAnnotation} {
@@ -45,23 +47,11 @@ func contentOf(csv *operatorsv1alpha1.ClusterServiceVersion, group string) (cont
 	return c, nil
 }
 
-// displayPrefixes are the prefixes of labels and annotations that describe an operator for users, consoles and catalogs.
-func displayPrefixes() []string {
-	return []string{
-		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
-		"console.openshift.io", "operators.openshift.io", "features.operators.openshift.io",
-	}
-}
-
-// harmless returns the labels or annotations that have no prefix or one of displayPrefixes. Other labels and annotations
-// may control programs in the cluster, such as a GitOps tool. They are chosen by the author of the source, who may have
-// no permissions in the target namespace.
+// harmless returns the labels or annotations that are for display. Others may control programs in the cluster. They are chosen by the
+// author of the source, who may have no permissions in the target namespace.
 func harmless(all map[string]string) map[string]string {
 	kept, _ := bundle.Keep(operatorsv1alpha1.ClusterServiceVersionKind, all)
-	maps.DeleteFunc(kept, func(key, _ string) bool {
-		prefix, _, prefixed := strings.Cut(key, "/")
-		return prefixed && !slices.Contains(displayPrefixes(), prefix)
-	})
+	maps.DeleteFunc(kept, func(key, _ string) bool { return !bundle.ForDisplay(key) })
 	if kept == nil {
 		kept = map[string]string{}
 	}

@@ -3,12 +3,12 @@ package operatorgroup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,53 +20,43 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// remembered contains what is needed to remove the objects of an OperatorGroup after it was deleted.
-type remembered struct {
-	account scoped.Account
-	uid     types.UID
-}
-
-// cleanUp removes, as an account, the ClusterRoles and the namespace labels of a deleted OperatorGroup. It acts as the account
-// that the group had or, if that account no longer exists or this program was restarted, as the account of another group of the
-// namespace or the default account. An OperatorGroup has no finalizer, so that it cannot block the deletion of its namespace.
-// Objects that no account can remove remain until the namespace is deleted.
-func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) error {
+// cleanUp removes, as an account, the ClusterRoles of a deleted OperatorGroup and the namespace labels of all OperatorGroups that do
+// not exist. It acts as the account that the group had or, if that account no longer exists or this program was restarted, as the
+// account of another group of the namespace or the default account. An OperatorGroup has no finalizer, so that it cannot block the
+// deletion of its namespace. ClusterRoles that no account can remove remain until the namespace is deleted, and labels until
+// another OperatorGroup has an account that can. after is the time until more can be removed.
+func (r *Reconciler) cleanUp(ctx context.Context, key client.ObjectKey) (after time.Duration, err error) {
 	was := r.known.Get(key)
 	r.unsaved.Delete(key)
 	r.own.Forget(key)
 	roles, err := r.rolesOf(ctx, key)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	namespaces, err := r.labeled(ctx, was.uid)
+	namespaces, err := r.orphaned(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(roles)+len(namespaces) == 0 {
 		r.known.Delete(key)
-		return nil
+		return 0, nil
 	}
-	account, c, err := r.cleaner(ctx, key.Namespace, was.account)
+	account, c, err := r.cleaner(ctx, key.Namespace, was)
 	if scoped.ReasonOf(err) != "" {
 		log.FromContext(ctx).Info("Keeping objects of a deleted OperatorGroup", "reason", err.Error(), "objects", len(roles)+len(namespaces))
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.removeRoles(ctx, account, c, roles); err != nil {
-		return err
+		return 0, err
 	}
-	for i := range namespaces {
-		if len(r.missingForLabel(account, namespaces[i].Name)) > 0 {
-			continue
-		}
-		err := setLabel(namespaces[i].Name, labelPrefix+string(was.uid), nil)(ctx, c)
-		if err != nil && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("remove a label of Namespace %s: %w", namespaces[i].Name, err)
-		}
+	after, err = r.sweep(ctx, account, func() (client.Client, error) { return c, nil })
+	if len(roles) == 0 && after == 0 && err == nil {
+		r.known.Delete(key)
 	}
-	return nil
+	return after, err
 }
 
 // rolesOf returns the ClusterRoles that were created for an OperatorGroup. The labels are used only to find the ClusterRoles; the
@@ -103,18 +93,6 @@ func (r *Reconciler) removeRoles(ctx context.Context, account scoped.Account, c 
 		log.FromContext(ctx).Info("Removed a ClusterRole of a deleted OperatorGroup", "ClusterRole", role.Name, "account", account.Key().String())
 	}
 	return nil
-}
-
-// labeled returns the Namespaces with the label of a deleted OperatorGroup.
-func (r *Reconciler) labeled(ctx context.Context, uid types.UID) ([]corev1.Namespace, error) {
-	if uid == "" {
-		return nil, nil // this program was restarted; the labels have no effect
-	}
-	list := &corev1.NamespaceList{}
-	if err := r.Client.List(ctx, list, client.HasLabels{labelPrefix + string(uid)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Namespaces: %w", err)
-	}
-	return list.Items, nil
 }
 
 // cleaner returns the account that removes objects of a deleted OperatorGroup, and its client: the group's former account

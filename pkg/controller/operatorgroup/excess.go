@@ -50,6 +50,27 @@ const (
 type Excess struct {
 	Reason, Message string
 	objects         []excess.Object
+	// left describes, by namespace, only the objects in that namespace. It contains the namespaces of the first maxAnnounced objects.
+	left map[string]string
+}
+
+// fate describes what happens to objects.
+type fate struct {
+	// is is followed by why, which only users of the operators' namespace may read, and by command, the introduction of the commands
+	// that remove the objects; "" omits these.
+	is, why, command string
+}
+
+// describe describes the fate of objects. own means that users of the operators' namespace read it.
+func (f fate) describe(objs []excess.Object, own bool) string {
+	out := f.is
+	if own {
+		out += f.why
+	}
+	if f.command != "" {
+		out += f.command + status.Lines(excess.Commands(objs), maxExcess)
+	}
+	return out
 }
 
 // checkExcess finds the roles and bindings that Remit has created for operators of a namespace and that the account would not
@@ -87,11 +108,13 @@ func (s *search) carryOut(ctx context.Context, plan excess.Plan) (out Excess, af
 		r.attempts.Stop(namespace)
 		return out, plan.After, nil
 	case bound.KeptBy != "":
-		return s.report(ReasonKept, plan.Reported, fmt.Sprintf("they are kept because of the annotation %s of OperatorGroup %s/%s",
-			names.AnnotationKeepExcess, namespace, bound.KeptBy)), plan.After, nil
+		return s.report(ReasonKept, plan.Reported, fate{is: "they are kept", why: fmt.Sprintf(" because of the annotation %s of OperatorGroup %s/%s",
+			names.AnnotationKeepExcess, namespace, bound.KeptBy)}), plan.After, nil
 	case len(plan.Due) == 0:
-		return s.report(ReasonGracePeriod, plan.Reported, fmt.Sprintf("at %s, Remit removes them. %s. To remove them now, run: %s",
-			plan.Ends.UTC().Format(time.RFC3339), bound.Remedy(), status.Lines(excess.Commands(plan.Reported), maxExcess))), plan.After, nil
+		return s.report(ReasonGracePeriod, plan.Reported, fate{
+			is:  fmt.Sprintf("at %s, Remit removes them", plan.Ends.UTC().Format(time.RFC3339)),
+			why: ". " + bound.Remedy(), command: ". To remove them now, run: ",
+		}), plan.After, nil
 	}
 	if left := r.attempts.Paused(namespace, r.Clock.Now()); left > 0 {
 		return r.told.Get(namespace), left, nil
@@ -232,9 +255,41 @@ func (s *search) accounts(rulesOf rbac.RoleRules) excess.Bounds {
 	return excess.NewBounds(s.RBAC, rulesOf, s.Proofs, subjects...)
 }
 
-func (s *search) report(reason string, found []excess.Object, fate string) Excess {
-	return Excess{Reason: reason, objects: found, Message: fmt.Sprintf("%s is missing permissions: %s; operators have them through %s, which Remit has created: %s",
-		s.bound, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)}
+// report describes objects that exceed the accounts, and what happens to them.
+func (s *search) report(reason string, found []excess.Object, what fate) Excess {
+	out := Excess{Reason: reason, objects: found, Message: describe(s.bound.String(), found, what.describe(found, true)), left: map[string]string{}}
+	for _, o := range found[:min(len(found), maxAnnounced)] {
+		namespace := o.Object.GetNamespace()
+		if _, ok := out.left[namespace]; !ok {
+			out.left[namespace] = s.describeIn(namespace, found, what)
+		}
+	}
+	return out
+}
+
+// describeIn describes the objects in one namespace. In a namespace other than the operators' own, whose users may not know anything
+// about the operators, it names no other namespace, account or webhook, and no reason why the objects remain.
+func (s *search) describeIn(namespace string, found []excess.Object, what fate) string {
+	var in []excess.Object
+	for _, o := range found {
+		if o.Object.GetNamespace() == namespace {
+			in = append(in, o)
+		}
+	}
+	if namespace == s.bound.Namespace {
+		return describe(s.bound.String(), in, what.describe(in, true))
+	}
+	for i := range in {
+		if len(in[i].Intercepts) > 0 {
+			in[i].Intercepts = []string{"the configuration"} // describes where
+		}
+	}
+	return describe("the account of the operators", in, what.describe(in, false))
+}
+
+func describe(who string, found []excess.Object, fate string) string {
+	return fmt.Sprintf("%s is missing permissions: %s; operators have them through %s, which Remit has created: %s",
+		who, status.Lines(excess.Missing(found, maxExcess/2), maxExcess), status.Lines(excess.Names(found), maxExcess), fate)
 }
 
 // remove removes the objects whose grace period is over, as the account, the default account or the optional identity for
@@ -265,7 +320,7 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 	}
 	if len(confirmed) == 0 {
 		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
-		return s.report(ReasonKept, found, excess.Kept("ServiceAccount")), nil
+		return s.report(ReasonKept, found, fate{is: excess.Kept("ServiceAccount")}), nil
 	}
 	remain, why, err := s.removeAs(ctx, confirmed)
 	if err != nil {
@@ -273,13 +328,12 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 	}
 	s.again = s.again || len(remain) < len(confirmed)
 	if len(remain) == 0 {
-		return s.report(ReasonRemoved, confirmed, "Remit has removed them"), nil
+		return s.report(ReasonRemoved, confirmed, fate{is: "Remit has removed them"}), nil
 	}
 	if len(remain) == len(confirmed) {
 		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
 	}
-	return s.report(ReasonNotRemoved, remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s",
-		why, status.Lines(excess.Commands(remain), maxExcess))), nil
+	return s.report(ReasonNotRemoved, remain, fate{is: "they cannot be removed", why: fmt.Sprintf(" (%v)", why), command: "; to remove them, run: "}), nil
 }
 
 // removeAs deletes the objects as each of the identities that may be used, in turn: the accounts that bound the namespace, the default
@@ -317,7 +371,7 @@ func (s *search) removed(ctx context.Context) func(client.Object) {
 }
 
 // announce emits an Event if the report differs from the last one: about the OperatorGroup or, if the namespace has none, about
-// each object.
+// each object, with a description of only the objects in the Event's namespace.
 func (r *Reconciler) announce(namespace string, group *operatorsv1.OperatorGroup, is Excess) {
 	before := r.told.Get(namespace)
 	r.told.Set(namespace, is)
@@ -333,7 +387,7 @@ func (r *Reconciler) announce(namespace string, group *operatorsv1.OperatorGroup
 		return
 	}
 	for _, o := range is.objects[:min(len(is.objects), maxAnnounced)] {
-		r.Recorder.Eventf(o.Object, nil, corev1.EventTypeWarning, eventLeftBehind, "Shrink", "%s", status.Note(is.Message))
+		r.Recorder.Eventf(o.Object, nil, corev1.EventTypeWarning, eventLeftBehind, "Shrink", "%s", status.Note(is.left[o.Object.GetNamespace()]))
 	}
 }
 

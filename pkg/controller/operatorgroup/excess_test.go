@@ -11,6 +11,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -288,6 +289,69 @@ func TestANamespaceWithoutAnOperatorGroup(t *testing.T) {
 	_, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "t1"}})
 	require.NoError(t, err)
 	require.False(t, c.isBound())
+}
+
+// Users of a target namespace can read its Events, but may know nothing about other targets or about the operators' namespace.
+func TestEventsDescribeOnlyObjectsOfTheirNamespace(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	by := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "gone", Namespace: "t1"}, CSV: "gone.v1", Proofs: proofs.Keys()}
+	for _, target := range []string{"b", "c"} {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "target-" + target, Name: "role-" + target}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"secret-" + target}, Verbs: []string{"get"}}}}
+		binding := c.binding.DeepCopy()
+		binding.ObjectMeta = metav1.ObjectMeta{Namespace: role.Namespace, Name: "binding-" + target}
+		binding.RoleRef.Name = role.Name
+		proofs.Mark(role, by)
+		proofs.Mark(binding, by)
+		c.Put(role, binding)
+	}
+	c.Delete(c.og)
+	c.r.Remover = nil
+	events := map[string][]string{}
+	for _, d := range []time.Duration{0, time.Minute, excess.DefaultGrace} {
+		c.clock.SetTime(c.clock.Now().Add(d))
+		for range 2 {
+			_, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "t1"}})
+			require.NoError(t, err)
+			for _, w := range c.Writes() {
+				if _, about, ok := strings.Cut(w, " on RoleBinding "); ok {
+					namespace, _, _ := strings.Cut(about, "/")
+					events[namespace] = append(events[namespace], w)
+				}
+			}
+		}
+	}
+	for _, target := range []string{"b", "c"} {
+		other := string("bc"['c'-target[0]])
+		got := events["target-"+target]
+		require.Len(t, got, 2, "the grace period, and what remains")
+		for _, text := range got {
+			for _, part := range []string{"secret-" + target, "binding-" + target, "kubectl delete rolebinding binding-" + target + " -n target-" + target} {
+				require.Contains(t, text, part)
+			}
+			for _, part := range []string{"target-" + other, "secret-" + other, "binding-" + other, "t1", "RoleBinding t1/gone"} {
+				require.NotContains(t, text, part)
+			}
+		}
+		require.Contains(t, got[1], "they cannot be removed; to remove them, run:")
+	}
+	own := events["t1"]
+	require.Len(t, own, 2)
+	require.Contains(t, own[0], "namespace t1, which has no account, is missing permissions: in namespace t1 ")
+	require.Contains(t, own[1], "they cannot be removed (")
+	require.NotContains(t, own[1], "target-")
+}
+
+// A webhook configuration is described in the namespace "default", in which Events about cluster-scoped objects are.
+func TestEventsAboutWebhooksNameNoNamespaces(t *testing.T) {
+	s := search{bound: scoped.Bound{Namespace: "t1"}}
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "hook"}}
+	found := []excess.Object{{Object: hook, Intercepts: []string{"webhook a in namespace t2"}}}
+	got := s.report(ReasonKept, found, fate{is: "they stay"})
+	require.Contains(t, got.Message, "webhook a in namespace t2")
+	require.Contains(t, got.left[""], "those to read and write what the configuration intercepts")
+	require.NotContains(t, got.left[""], "t2")
+	require.Equal(t, []string{"webhook a in namespace t2"}, found[0].Intercepts)
 }
 
 func forbidden() error { return errorOf("rolebindings") }

@@ -3,7 +3,6 @@ package operatorgroup
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -30,9 +28,6 @@ import (
 // annotationAPIs is the annotation that lists the APIs that the group's operators provide.
 const annotationAPIs = operatorsv1.OperatorGroupProvidedAPIsAnnotationKey
 
-// labelPrefix and the UID of an OperatorGroup form the label of its target namespaces.
-const labelPrefix = "olm.operatorgroup.uid/"
-
 // fieldManager is the field manager of the annotation and the labels.
 const fieldManager = names.FieldManager + "-operatorgroup"
 
@@ -43,6 +38,8 @@ type task struct {
 	// missing lists the permissions that the account is missing, as lines. If there are any, the task is reported
 	// instead of executed.
 	missing []string
+	// refused is the reason why Remit does not execute the task, or "".
+	refused string
 	// do writes, or is nil if nothing has to be written.
 	do func(ctx context.Context, account client.Client) error
 }
@@ -207,65 +204,6 @@ func isInPlace(live, want *rbacv1.ClusterRole, groupOwner owner) bool {
 	return fmt.Sprint(has) == fmt.Sprint(wants)
 }
 
-// labelTasks returns the tasks that add the group's label to its target namespaces, and remove it from others. A group
-// for all namespaces labels none. Whether a target exists is reported only if the account may label it. A group that selects
-// its targets by such labels labels none, because each label could change which namespaces it selects.
-func (r *Reconciler) labelTasks(ctx context.Context, f *Facts) ([]task, error) {
-	if selectsLabels(f.Group) {
-		return nil, nil
-	}
-	key := labelPrefix + string(f.Group.UID)
-	labeled := &corev1.NamespaceList{}
-	if err := r.Client.List(ctx, labeled, client.HasLabels{key}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Namespaces: %w", err)
-	}
-	var out []task
-	has := map[string]bool{}
-	for i := range labeled.Items {
-		name := labeled.Items[i].Name
-		has[name] = labeled.Items[i].Labels[key] == ""
-		if !slices.Contains(f.Targets, name) && len(r.missingForLabel(f.Account, name)) == 0 {
-			out = append(out, task{object: "Namespace " + name, do: setLabel(name, key, nil)})
-		}
-	}
-	empty := ""
-	for _, name := range f.Targets {
-		if name == scoped.AllNamespaces || has[name] {
-			continue
-		}
-		out = append(out, task{object: "Namespace " + name, missing: r.missingForLabel(f.Account, name), do: setLabel(name, key, &empty)})
-	}
-	return out, nil
-}
-
-// selectsLabels reports whether a group selects namespaces by the labels that groups add to them.
-func selectsLabels(group *operatorsv1.OperatorGroup) bool {
-	isLabel := func(key string) bool { return strings.HasPrefix(key, labelPrefix) }
-	return len(group.Spec.TargetNamespaces) == 0 && group.Spec.Selector != nil && (slices.ContainsFunc(slices.Collect(maps.Keys(group.Spec.Selector.MatchLabels)), isLabel) ||
-		slices.ContainsFunc(group.Spec.Selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return isLabel(r.Key) }))
-}
-
-func (r *Reconciler) missingForLabel(account scoped.Account, namespace string) []string {
-	granted := r.RBAC.LowerBound(rbac.SubjectOf(account.Identity()), namespace)
-	return lines(granted.Set().Missing([]rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{namespace}, Verbs: []string{"patch"},
-	}}))
-}
-
-// setLabel returns a function that sets a label of a Namespace, or removes it if the value is nil. It ignores namespaces
-// that do not exist.
-func setLabel(namespace, key string, value *string) func(context.Context, client.Client) error {
-	return func(ctx context.Context, account client.Client) error {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: value}}})
-		if err != nil {
-			return err
-		}
-		obj := &corev1.Namespace{}
-		obj.Name = namespace
-		return client.IgnoreNotFound(account.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldManager)))
-	}
-}
-
 // lines describes rules.
 func lines(rules []rbacv1.PolicyRule) []string {
 	out := make([]string, 0, len(rules))
@@ -275,7 +213,8 @@ func lines(rules []rbacv1.PolicyRule) []string {
 	return out
 }
 
-// accountClient verifies the cached account against the API server, and returns a client that acts as the account.
+// accountClient verifies the cached account and OperatorGroup against the API server, and returns a client that acts as the account. The
+// error is a conflict if the OperatorGroup was replaced or changed: another reconcile follows.
 func (r *Reconciler) accountClient(ctx context.Context, f *Facts) (client.Client, error) {
 	account, group, err := r.Default.Lookup(r.Live).Account(ctx, f.Group.Namespace)
 	if err := cmp.Or(scoped.CheckNotLeft(group), err); err != nil {
@@ -284,7 +223,33 @@ func (r *Reconciler) accountClient(ctx context.Context, f *Facts) (client.Client
 	if account != f.Account {
 		return nil, &scoped.Error{Reason: scoped.AccountChanged, Namespace: f.Group.Namespace, Message: "the account has changed"}
 	}
+	if !isSame(group, f.Group) {
+		return nil, outdated(f.Group)
+	}
 	return r.Accounts.For(ctx, account)
+}
+
+// checkCurrent returns an error if the OperatorGroup was deleted, replaced or changed since it was read: the writes of one reconcile
+// can take minutes. It reads the cache, because accountClient has asked the API server before the first write.
+func (r *Reconciler) checkCurrent(ctx context.Context, group *operatorsv1.OperatorGroup) error {
+	current := &operatorsv1.OperatorGroup{}
+	exists, err := apply.Read(ctx, r.Client, client.ObjectKeyFromObject(group), current)
+	if err != nil {
+		return err
+	}
+	if !exists || !isSame(current, group) {
+		return outdated(group)
+	}
+	return scoped.CheckNotLeft(current)
+}
+
+// isSame reports whether a read of an OperatorGroup returned the same one, not one that has replaced it, with the same spec.
+func isSame(a, b *operatorsv1.OperatorGroup) bool {
+	return a.Name == b.Name && a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp == nil
+}
+
+func outdated(group *operatorsv1.OperatorGroup) error {
+	return apierrors.NewConflict(operatorsv1.Resource("operatorgroups"), group.Name, errors.New("it was deleted, replaced or changed"))
 }
 
 // executor executes tasks. It opens the account's client before the first write.
@@ -301,6 +266,9 @@ func (e *executor) all(ctx context.Context, tasks []task) (Outcome, error) {
 		switch {
 		case len(t.missing) > 0:
 			out.Missing = append(out.Missing, t.object+": "+strings.Join(t.missing, ", "))
+			continue
+		case t.refused != "":
+			out.Refused = append(out.Refused, t.object+": "+t.refused)
 			continue
 		case t.do == nil:
 			continue

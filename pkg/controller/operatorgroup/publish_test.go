@@ -2,6 +2,7 @@ package operatorgroup
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -50,13 +51,18 @@ const (
 	labelT2  = "acct: patch Namespace t2"
 )
 
+// indexes adds the indexes of a program's cache.
+func indexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(kit.IndexOwners(ctx, indexer), Index(ctx, indexer))
+}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, og: given().Group, csv: &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "op.v1"}}}
 	c.og.UID, c.og.Spec.TargetNamespaces = "og-uid", []string{"t2"}
 	c.csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "things.example.com", Version: "v1", Kind: "Thing"}}
 	born := metav1.NewTime(time.Now().Add(-time.Hour))
-	c.Server = recorded.New(t, kit.IndexOwners, c.og, c.csv,
+	c.Server = recorded.New(t, indexes, c.og, c.csv,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", CreationTimestamp: born}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t2"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "all"},
@@ -331,6 +337,7 @@ func TestAGroupThatSelectsNamespacesByTheLabelsOfGroupsAddsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
+			c.another("another")
 			c.Put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t2", Labels: map[string]string{labelPrefix + "another": ""}}})
 			recorded.Edit(c.Server, given().Group, func(og *operatorsv1.OperatorGroup) {
 				og.Spec.TargetNamespaces, og.Spec.Selector = nil, selector

@@ -73,9 +73,10 @@ type Reconciler struct {
 	// confirmer caches what the API server has answered about webhooks, and unserved which kinds it does not serve.
 	confirmer *preflight.Confirmer
 	unserved  *kinds.Unserved
-	// known contains, for each OperatorGroup with a usable account, what is needed to clean up after the OperatorGroup
-	// is deleted.
-	known *keyed.Map[client.ObjectKey, remembered]
+	// known contains the account of each OperatorGroup that has a usable one, to clean up after the OperatorGroup is deleted, and swept
+	// when an account was last used to remove labels of OperatorGroups that do not exist.
+	known *keyed.Map[client.ObjectKey, scoped.Account]
+	swept *keyed.Map[client.ObjectKey, time.Time]
 	// ages contains, by namespace, the ages of permissions that exceed the account, told the last report about them, and
 	// attempts when their removal was last tried.
 	ages *excess.Ages
@@ -99,7 +100,7 @@ func New(o Options) (*Reconciler, error) {
 	ask := preflight.Reviews(o.Client)
 	return &Reconciler{
 		confirmer: &preflight.Confirmer{Ask: ask}, unserved: kinds.NewUnserved(o.Clock),
-		Options: o, own: &status.Own{}, interests: &kit.Interests{}, ask: ask, known: &keyed.Map[client.ObjectKey, remembered]{},
+		Options: o, own: &status.Own{}, interests: &kit.Interests{}, ask: ask, known: &keyed.Map[client.ObjectKey, scoped.Account]{}, swept: &keyed.Map[client.ObjectKey, time.Time]{},
 		ages: &excess.Ages{}, told: &keyed.Map[string, Excess]{}, unsaved: &keyed.Map[client.ObjectKey, Excess]{}, attempts: &excess.Timers[string]{},
 	}, nil
 }
@@ -142,16 +143,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	facts.Excess = r.keepReport(req.NamespacedName, facts.Excess)
 	if facts.publishes() {
-		r.known.Set(req.NamespacedName, remembered{account: facts.Account, uid: group.UID})
-		annotated, err := r.publish(ctx, &facts)
-		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: cacheLag}, nil
+		wake, done, err := r.maintain(ctx, &facts)
+		if err != nil || done {
+			return ctrl.Result{RequeueAfter: wake}, err
 		}
-		if err != nil || annotated {
-			return ctrl.Result{}, err // the event for the annotation triggers another reconcile
-		}
+		after = sooner(after, wake)
 	}
 	return r.updateStatus(ctx, facts, after)
+}
+
+// maintain writes what the account publishes for an OperatorGroup, and removes the labels of OperatorGroups that do not exist. wake is
+// the time until the next reconcile that is necessary without an event. done is true if the cached OperatorGroup is outdated.
+func (r *Reconciler) maintain(ctx context.Context, f *Facts) (wake time.Duration, done bool, err error) {
+	r.known.Set(client.ObjectKeyFromObject(f.Group), f.Account)
+	annotated, err := r.publish(ctx, f)
+	if err == nil && !annotated {
+		wake, err = r.sweep(ctx, f.Account, func() (client.Client, error) { return r.accountClient(ctx, f) })
+	}
+	if apierrors.IsConflict(err) {
+		return cacheLag, true, nil
+	}
+	return wake, annotated, err // the event for the annotation triggers another reconcile
 }
 
 // keepReport returns the report of a removal that no status contains yet, unless there is a newer report. It is kept until
@@ -194,8 +206,10 @@ func (r *Reconciler) updateStatus(ctx context.Context, facts Facts, wake time.Du
 // reconcileDeleted cleans up after an OperatorGroup was deleted. If it was the last one of its namespace, or for a request
 // without a name, reconcileDeleted also removes permissions that exceed what is left, because no other request does.
 func (r *Reconciler) reconcileDeleted(ctx context.Context, key client.ObjectKey) (ctrl.Result, error) {
+	var more time.Duration
 	if key.Name != "" {
-		if err := r.cleanUp(ctx, key); err != nil {
+		var err error
+		if more, err = r.cleanUp(ctx, key); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -204,13 +218,13 @@ func (r *Reconciler) reconcileDeleted(ctx context.Context, key client.ObjectKey)
 		if scoped.ReasonOf(err) != "" {
 			err = nil // the remaining OperatorGroups have requests of their own
 		}
-		return ctrl.Result{}, err
+		return ctrl.Result{RequeueAfter: more}, err
 	}
 	found, after, err := r.checkExcess(ctx, key.Namespace)
 	if err == nil {
 		r.announce(key.Namespace, nil, found)
 	}
-	return ctrl.Result{RequeueAfter: after}, err
+	return ctrl.Result{RequeueAfter: sooner(after, more)}, err
 }
 
 func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {

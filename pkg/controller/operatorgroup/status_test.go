@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -250,7 +249,7 @@ func store() toolscache.Indexer {
 func indexed(t *testing.T, scheme *runtime.Scheme) *fake.ClientBuilder {
 	t.Helper()
 	builder := fake.NewClientBuilder().WithScheme(scheme)
-	require.NoError(t, kit.IndexOwners(t.Context(), recorded.Indexes{Builder: builder}))
+	require.NoError(t, indexes(t.Context(), recorded.Indexes{Builder: builder}))
 	return builder
 }
 

@@ -2,6 +2,7 @@ package operatorgroup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,9 +35,12 @@ const workers = 8
 // cacheLag is the delay before a retry after a conflict, which gives the cache time to catch up.
 const cacheLag = 100 * time.Millisecond
 
-// SetupWithManager registers the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
+// SetupWithManager registers the index and the watches; the controller does not poll or resync. changes wakes the OperatorGroups that
 // Concerned returns.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes source.Source) error {
+	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("index Namespaces: %w", err)
+	}
 	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.And(statusChanged(), r.own.DropTexts()), publishedChanged(), handedOver(), keptChanged()))
 	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").

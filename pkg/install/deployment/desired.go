@@ -147,22 +147,9 @@ func harmlessForPods(all map[string]string) map[string]string {
 	return kept
 }
 
-// copiedPrefixes are the prefixes of annotations that are copied from the CSV to the Pods: those of the operator
-// framework and of consoles that display operators.
-func copiedPrefixes() []string {
-	return []string{
-		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
-		"console.openshift.io", "operators.openshift.io", "features.operators.openshift.io",
-	}
-}
-
-// copied reports whether an annotation of the CSV is copied to the Pods. Annotations without a prefix are for users and
-// catalogs, and are copied. An annotation with any other prefix may control the node, the network or a service mesh
-// (escape suite 50). It belongs in the Pod template, where reviewers expect it.
-func copied(key, value string) bool {
-	prefix, _, prefixed := strings.Cut(key, "/")
-	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation
-}
+// copied reports whether an annotation of the CSV is copied to the Pods (escape suite 50). All others belong in the Pod template, where
+// reviewers expect them.
+func copied(key, value string) bool { return bundle.ForDisplay(key) && len(value) <= maxAnnotation }
 
 // withEnv replaces the variable with the same name, or appends env if there is none.
 func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
