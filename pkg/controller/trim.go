@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/compact"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Caches contain only what controllers read, because their memory grows with the number of namespaces. Removing a field is safe
@@ -32,12 +33,14 @@ func transform(trim func(client.Object)) toolscache.TransformFunc {
 	if trim == nil {
 		trim = Trim
 	}
-	shared := &compact.Strings{}
+	shared, unchanged := &compact.Strings{}, &rbac.Unchanged{}
 	return func(received any) (any, error) {
 		if obj, ok := received.(client.Object); ok {
 			trim(obj)
+			restore := unchanged.Take(obj)
 			reduce(obj)
 			shared.Compact(obj)
+			restore()
 		}
 		return received, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -62,7 +61,7 @@ func touched(before, after any) []string {
 // roleLookups returns the lookups that a change to a role affects. It returns none if the role exists before and after
 // the change and its rules are the same.
 func roleLookups(kind, namespace, name string, before, after any) []string {
-	if was, is := contentOf(before), contentOf(after); was != nil && is != nil && equality.Semantic.DeepEqual(was, is) {
+	if before != nil && after != nil && SameContent(before, after) {
 		return nil
 	}
 	return objectLookups(kind, namespace, name)
@@ -72,17 +71,6 @@ func objectLookups(kind, namespace, name string) []string {
 	return []string{
 		objectLookup(kind, namespace, name), objectLookup(kind, namespace, anywhere), objectLookup(kind, anywhere, anywhere),
 	}
-}
-
-// contentOf returns a role without its metadata, or nil if obj is nil.
-func contentOf(obj any) *rbacv1.ClusterRole {
-	switch o := obj.(type) {
-	case *rbacv1.Role:
-		return &rbacv1.ClusterRole{Rules: o.Rules}
-	case *rbacv1.ClusterRole:
-		return &rbacv1.ClusterRole{Rules: o.Rules, AggregationRule: o.AggregationRule}
-	}
-	return nil
 }
 
 // bindingLookups returns the lookups that a change to a binding affects: those of the binding itself, and those of the
@@ -105,6 +93,9 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 // changedSubjects returns the keys of the subjects that gain or lose the role of a binding. Tenants can repeatedly
 // write bindings with very many subjects, so the time has to be linear in their number.
 func changedSubjects(before, after any) []string {
+	if SameContent(before, after) {
+		return nil
+	}
 	was, _ := subjectKeys(before) // the error is always nil; only the signature of index functions requires it
 	is, _ := subjectKeys(after)
 	if RoleRefOf(before) != RoleRefOf(after) {

@@ -66,8 +66,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "events-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
-			Old:    "out.repairer.repair(e.Object), []byte",
-			New:    "e.Object, []byte",
+			Old:    "out.repairer.repair(fields[\"object\"]), []byte",
+			New:    "fields[\"object\"], []byte",
 			Killer: unit(pkg, "TestAWatchContinuesAfterWhatCannotBeDecoded"),
 		},
 		{

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -260,16 +261,20 @@ func sameMarks(a, b client.Object) bool {
 		a.GetAnnotations()[names.AnnotationProof] == b.GetAnnotations()[names.AnnotationProof]
 }
 
-// sameContent reports whether an update changed only fields that the API server sets.
+// sameContent reports whether an update of an RBAC object changed only fields that the API server sets.
 func sameContent(before, after client.Object) bool {
-	was, ok := before.DeepCopyObject().(client.Object)
-	if !ok {
-		return false
+	was, is := objectMetaOf(before), objectMetaOf(after)
+	was.ResourceVersion, was.Generation, was.ManagedFields = is.ResourceVersion, is.Generation, is.ManagedFields
+	return equality.Semantic.DeepEqual(was, is) && rbac.SameContent(before, after)
+}
+
+func objectMetaOf(obj client.Object) (out metav1.ObjectMeta) {
+	if accessor, ok := obj.(metav1.ObjectMetaAccessor); ok {
+		if meta, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta); ok {
+			return *meta
+		}
 	}
-	was.SetResourceVersion(after.GetResourceVersion())
-	was.SetGeneration(after.GetGeneration())
-	was.SetManagedFields(after.GetManagedFields())
-	return equality.Semantic.DeepEqual(was, after)
+	return out
 }
 
 // intercepting returns requests for CSVs whose webhooks could make Pods run as a ServiceAccount that was created or

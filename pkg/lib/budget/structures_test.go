@@ -40,3 +40,21 @@ func TestCountsValuesOutsideOfStrings(t *testing.T) {
 		require.False(t, HasMoreValues(list, 100), entry)
 	}
 }
+
+func TestCountsLevelsOutsideOfStrings(t *testing.T) {
+	nested := func(open, end string, n int) []byte {
+		return []byte(strings.Repeat(open, n) + `""` + strings.Repeat(end, n))
+	}
+	for name, nestedIn := range map[string]func(int) []byte{
+		"lists":   func(n int) []byte { return nested("[", "]", n) },
+		"objects": func(n int) []byte { return nested(`{"]}\"]":`, "}", n) },
+		"later":   func(n int) []byte { return []byte(`[[],{},` + string(nested("[", "]", n-1)) + `]`) },
+	} {
+		require.True(t, json.Valid(nestedIn(MaxLevels)), name)
+		require.NoError(t, CheckStructures(nestedIn(MaxLevels)), name)
+		require.EqualError(t, CheckStructures(nestedIn(MaxLevels+1)), "lists and objects are nested more than 1000 levels deep", name)
+	}
+	require.Error(t, CheckStructures(nested("[", "]", 5_000_000)), "a decoder would refuse it")
+	require.NoError(t, CheckStructures([]byte(`["`+strings.Repeat("[", 3*MaxLevels)+`"]`)))
+	require.NoError(t, CheckStructures([]byte("["+strings.Repeat("[],", 3*MaxLevels)+"[]]")))
+}

@@ -69,17 +69,44 @@ func object(in *json.Decoder, out *reader) (form, error) {
 	return nil, io.EOF
 }
 
-// event is the form of a response that is a sequence of watch events.
+// errNoEvent means that a response to a watch request contains something other than objects.
+var errNoEvent = errors.New("the event is not an object")
+
+// event is the form of a response that is a sequence of watch events. Like a list, an event is not decoded as a whole: a decoder counts
+// the levels of all that it decodes, and the API server stores objects that have as many as decoders accept.
 func event(in *json.Decoder, out *reader) (form, error) {
-	var e struct {
-		Type   json.RawMessage `json:"type"`
-		Object json.RawMessage `json:"object"`
-	}
-	if err := in.Decode(&e); err != nil {
+	token, err := in.Token()
+	if err != nil {
 		return nil, err
 	}
-	out.write([]byte(`{"type":`), e.Type, []byte(`,"object":`), out.repairer.repair(e.Object), []byte("}\n"))
+	if token != json.Delim('{') {
+		return nil, errNoEvent
+	}
+	fields := map[json.Token]json.RawMessage{}
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return nil, unfinished(err)
+		}
+		var raw json.RawMessage
+		if err := in.Decode(&raw); err != nil {
+			return nil, unfinished(err)
+		}
+		fields[name] = raw
+	}
+	if _, err := in.Token(); err != nil {
+		return nil, unfinished(err)
+	}
+	out.write([]byte(`{"type":`), fields["type"], []byte(`,"object":`), out.repairer.repair(fields["object"]), []byte("}\n"))
 	return event, nil
+}
+
+// unfinished returns an error because of which the end of an event was not read. Clients do not report io.EOF.
+func unfinished(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // errNoList means that a response to a list request is not an object.

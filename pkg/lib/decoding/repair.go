@@ -52,18 +52,45 @@ func (r repairer) check(raw []byte) (_ []byte, changed bool) {
 	if !group.Own(k.kind.Group) || !r.scheme.Recognizes(k.kind) {
 		return raw, false
 	}
-	reason := tooCostly(raw)
-	if reason == nil {
-		reason = k.decode(raw)
-	}
-	if reason == nil {
-		return raw, false
-	}
-	out, err := k.reduce(raw, reason)
+	out, err := withoutDeepFields(raw)
 	if err != nil {
 		return raw, false // the client reports why
 	}
+	reason := tooCostly(out)
+	if reason == nil {
+		reason = k.decode(out)
+	}
+	if reason == nil {
+		return out, len(out) != len(raw)
+	}
+	if out, err = k.reduce(out, reason); err != nil {
+		return raw, false
+	}
 	return out, true
+}
+
+// withoutDeepFields returns an object without managed fields if its metadata is nested too deep. Users may write them, and the API server
+// does not compare them with a schema. Nothing else in the metadata is nested.
+func withoutDeepFields(raw []byte) ([]byte, error) {
+	if !budget.HasMoreLevels(raw, budget.MaxLevels) {
+		return raw, nil
+	}
+	var fields, metadata map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	if !budget.HasMoreLevels(fields["metadata"], budget.MaxLevels-1) {
+		return raw, nil
+	}
+	if err := json.Unmarshal(fields["metadata"], &metadata); err != nil {
+		return nil, err
+	}
+	delete(metadata, "managedFields")
+	var err error
+	if fields["metadata"], err = json.Marshal(metadata); err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
 }
 
 // tooCostly returns an error if decoding an object takes much more time or memory than its size suggests.

