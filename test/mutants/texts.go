@@ -197,8 +197,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "unread-messages-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
-			Old:    "max(kept, before)+cataloggrpc.UnreadBytes)",
-			New:    "max(kept, before)+0*cataloggrpc.UnreadBytes)",
+			Old:    "max(kept, before), cataloggrpc.UnreadBytes,",
+			New:    "max(kept, before), 0*cataloggrpc.UnreadBytes,",
 			Killer: unit("pkg/controller/catalogsource", "TestUnreadMessagesCount"),
 		},
 		{

@@ -51,6 +51,10 @@ func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, sn
 		size.disk += displays.Size()
 	}
 	err := i.takeBoth(e.holder, size)
+	if err == nil {
+		i.budget.satisfy(key)
+		i.space.satisfy(key)
+	}
 	i.mu.Lock()
 	now := i.byKey[key]
 	i.mu.Unlock()
@@ -87,6 +91,17 @@ func (i *images) release(h holder) {
 	i.work.release(h)
 }
 
+// expect and settle call the methods of the budgets for content.
+func (i *images) expect(key types.NamespacedName) {
+	i.budget.expect(key)
+	i.space.expect(key)
+}
+
+func (i *images) settle(key types.NamespacedName) {
+	i.budget.settle(key)
+	i.space.settle(key)
+}
+
 // discard marks an entry as removed and drops its content.
 func (e *imageEntry) discard() {
 	e.mu.Lock()
@@ -113,6 +128,8 @@ type room struct {
 
 	mu    sync.Mutex
 	taken int64
+	// refused means that there was no room on disk.
+	refused bool
 }
 
 // crowded means that the memory budget was exceeded. memory is the size of the content that had been read by then.
@@ -152,6 +169,7 @@ func (r *room) take(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.work.take(r.h, r.taken+n); err != nil {
+		r.refused = true
 		return err
 	}
 	r.taken += n
@@ -166,8 +184,13 @@ func (r *room) keep(kept int64) error {
 	return nil
 }
 
-// release releases all reservations of the room.
+// release releases all reservations of the room. If the disk had enough space, the CatalogSource does not wait for any.
 func (r *room) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.refused {
+		r.work.satisfy(r.h.key)
+	}
 	r.work.restore(r.h, 0)
 	r.memory.restore(r.h, 0)
 }

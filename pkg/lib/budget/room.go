@@ -38,14 +38,17 @@ type Request struct {
 //
 // A namespace can use no more than what it leaves for others, so that the first content of another one is not refused while a few
 // use much more. It also leaves what others wait for, if that is within their share. Therefore, a namespace that has waited can use its
-// share without leaving as much. Content that does not grow remains.
+// share without leaving as much. Content that does not grow can be replaced.
 func (r Room) Admits(q Request) bool {
 	all := q.Used
 	for _, u := range q.Others {
 		all += u.Used
 	}
-	if q.Used <= r.Least || !q.Grows {
+	switch {
+	case q.Used <= r.Least:
 		return all <= r.Most
+	case !q.Grows:
+		return all <= r.Total
 	}
 	leaves := q.Used
 	if q.Waits || slices.ContainsFunc(q.Others, Usage.waits) {

@@ -65,7 +65,7 @@ func TestTheShareIsWhatTheSmallOnesLeave(t *testing.T) {
 // What a namespace waits for and cannot get must not be left unused.
 func TestNothingIsLeftForThoseWhoWantMoreThanTheirShare(t *testing.T) {
 	r := Room{Total: 100}
-	q := Request{Used: 40, Grows: true, Others: []Usage{{Used: 10, Wants: 60}}}
+	q := Request{Used: 40, Grows: true, Others: []Usage{{Used: 10, Wants: 61}}}
 	require.True(t, r.Admits(q))
 	q.Others[0].Wants = 30
 	require.True(t, r.Admits(q))
