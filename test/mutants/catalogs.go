@@ -125,7 +125,7 @@ func catalogs() []Mutant {
 		},
 		{
 			Name: "names-of-removed-files-without-bound", Rule: 8, File: "pkg/catalog/layer/extract.go",
-			Old:    "e.hiddenBytes > MaxHiddenBytes {",
+			Old:    "e.hiddenBytes > e.maxNames {",
 			New:    "e.hiddenBytes < 0 {",
 			Killer: unit("pkg/catalog/layer", "TestLimitsTheNamesOfRemovedFiles"),
 		},

@@ -1,6 +1,6 @@
 package mutants
 
-// rooms returns the mutants of what namespaces share: memory and disk for catalogs.
+// rooms returns the mutants of what namespaces share: memory and disk for catalogs, and turns in which their images are read.
 func rooms() []Mutant {
 	const pkg, bound, room = "pkg/controller/catalogsource", "pkg/controller/catalogsource/budget.go", "pkg/lib/budget/room.go"
 	return []Mutant{
@@ -63,6 +63,72 @@ func rooms() []Mutant {
 			Old:    "		case u.waits() && u.Wants <= share:",
 			New:    "		case u.waits():",
 			Killer: unit("pkg/lib/budget", "TestNothingIsLeftForThoseWhoWantMoreThanTheirShare"),
+		},
+		{
+			Name: "registries-send-megabytes-ahead", Rule: 8, File: "pkg/image/transport.go",
+			Old:    "MaxReceiveBufferPerStream: maxUnread",
+			New:    "MaxReceiveBufferPerStream: 16 * maxUnread",
+			Killer: unit("pkg/image", "TestARegistryCanSendLittleAhead"),
+		},
+		{
+			Name: "records-of-any-size-describe-an-entry", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "	case c.inHeader && c.header > MaxHeaderBytes:",
+			New:    "	case c.inHeader && c.header < 0:",
+			Killer: unit("pkg/image", "TestLimitsWhatDescribesAnEntry"),
+		},
+		{
+			Name: "contents-that-are-not-read-describe-the-next-entry", File: "pkg/image/unpack.go",
+			Old:    "		if err := u.skip(reader, header); err != nil {",
+			New:    "		if err := error(nil); err != nil {",
+			Killer: unit("pkg/image", "TestLimitsWhatDescribesAnEntry"),
+		},
+		{
+			Name: "holes-of-any-size-are-skipped", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "io.CopyN(io.Discard, entry, u.Max-u.read+1)",
+			New:    "io.CopyN(io.Discard, entry, 1<<62)",
+			Killer: unit("pkg/image", "TestHolesCountAsUnpacked"),
+		},
+		{
+			Name: "names-of-tenants-take-as-much-as-others", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Old:    "		e.maxNames = to.MaxNames\n",
+			New:    "",
+			Killer: unit("pkg/catalog/layer", "TestLimitsTheNamesOfTheFilesOfTenants"),
+		},
+		{
+			Name: "any-number-of-registries-is-read", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "	if err := turn.Begin(ctx); err != nil {",
+			New:    "	if err := error(nil); err != nil {",
+			Killer: unit(pkg, "TestAnImageIsReadInATurn"),
+		},
+		{
+			Name: "slow-registries-use-all-slots", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "Late: errPullTimeout, LateFor: layersLateFor,",
+			New:    "Late: errPullTimeout, LateFor: 0 * layersLateFor,",
+			Killer: unit(pkg, "TestRegistriesThatSendSlowlyUseHalfOfTheSlots"),
+		},
+		{
+			Name: "slow-registries-are-late-only-if-others-wait", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "w.over && w.turns.LateAlone",
+			New:    "false",
+			Killer: unit(pkg, "TestRegistriesThatSendSlowlyUseHalfOfTheSlots"),
+		},
+		{
+			Name: "large-images-are-interrupted", File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "Grace: pullTimeout + maxPullWaits,",
+			New:    "Grace: time.Minute,",
+			Killer: unit(pkg, "TestReadingAnImageIsNotInterrupted"),
+		},
+		{
+			Name: "registries-wait-for-the-parser-of-others", File: "pkg/catalog/pull/pull.go",
+			Old:    "		defer o.Registry.End()\n",
+			New:    "",
+			Killer: unit("pkg/catalog/pull", "TestTheTurnOfARegistryEndsBeforeACatalogIsParsed"),
+		},
+		{
+			Name: "layers-take-more-memory-than-the-program-has", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Old:    "layerSlots, layerMemory = 8,",
+			New:    "layerSlots, layerMemory = 16,",
+			Killer: unit("pkg/controller", "TestAllBudgetsOfCatalogFitIntoItsLimit"),
 		},
 		{
 			Name: "those-who-waited-leave-as-much-as-they-use", Rule: 8, File: room,

@@ -27,7 +27,11 @@ const (
 )
 
 // MaxMemory bounds the estimated memory for the catalogs of tenants, and for what is decoded and received from all registries, in bytes.
-const MaxMemory = mostBytes + catalog.AllDecodingMemory + (tenantListings+tenantBundles+globalLoads)*messageMemory
+// MaxLayers bounds that for reading the layers of tenants' images.
+const (
+	MaxMemory = mostBytes + catalog.AllDecodingMemory + (tenantListings+tenantBundles+globalLoads)*messageMemory
+	MaxLayers = layerSlots * layerMemory
+)
 
 // budget enforces one set of these limits. It refuses content that exceeds them. When other content shrinks or is
 // removed, it wakes the CatalogSources whose content was refused: those in the same namespace and, if all namespaces together

@@ -9,20 +9,27 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/pull"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // maxTenantContents bounds the size of the manifests in a tenant's catalog, and maxTenantFiles the size of its files,
 // which contain the base64-encoded manifests and other content. maxTenantUnpacked bounds the uncompressed size of the whole image.
 const maxTenantContents, maxTenantFiles, maxTenantUnpacked = 256 << 20, 384 << 20, 4 << 30
 
+// maxTenantNames bounds the memory for the names of a catalog's files while a tenant's image is read: it is enough for 30,000 files.
+const maxTenantNames = 4 << 20
+
 // imageLimits limits how much is read from one image, in bytes; zero means no limit.
-type imageLimits struct{ files, contents, unpacked int64 }
+type imageLimits struct {
+	files, contents, unpacked int64
+	names                     int
+}
 
 func (i *images) limits(namespace string) imageLimits {
 	if namespace == i.budget.exempt {
 		return imageLimits{}
 	}
-	return imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}
+	return imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked, names: maxTenantNames}
 }
 
 // oversize is content that was read, but exceeded the budget of the namespace or of all tenants.
@@ -162,6 +169,34 @@ func (i *images) unpack(ctx context.Context, namespace string) (context.Context,
 		return nil, nil, err
 	}
 	return ctx, turn.Leave, nil
+}
+
+// registryTurn implements pull.Turn. Images in the global catalog namespace do not wait.
+type registryTurn struct {
+	turns     *turns.Turns
+	namespace string
+	isExempt  bool
+	turn      *turns.Turn
+}
+
+func (i *images) registryTurn(namespace string) *registryTurn {
+	return &registryTurn{turns: i.layers, namespace: namespace, isExempt: namespace == i.budget.exempt}
+}
+
+// Begin implements pull.Turn. The turn has no context of its own, because it is never stopped (see newLayerTurns).
+func (r *registryTurn) Begin(ctx context.Context) (err error) {
+	if r.turn == nil && !r.isExempt {
+		r.turn, _, err = r.turns.Join(ctx, r.namespace)
+	}
+	return err
+}
+
+// End implements pull.Turn.
+func (r *registryTurn) End() {
+	if r.turn != nil {
+		r.turn.Leave()
+		r.turn = nil
+	}
 }
 
 // take reserves bytes before they are written. It returns an error if the budget is exceeded.

@@ -112,7 +112,7 @@ func TestReadingLeavesSpaceForOthers(t *testing.T) {
 func TestLimitsForTenantsAreLower(t *testing.T) {
 	i := &images{budget: newBudget("global")}
 	require.Equal(t, imageLimits{}, i.limits("global"))
-	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}, i.limits("t1"))
+	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked, names: maxTenantNames}, i.limits("t1"))
 }
 
 // A catalog that yields its turn still counts toward the budget while it waits.

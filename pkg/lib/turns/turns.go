@@ -23,12 +23,14 @@ const maxServed = 4096
 //
 // If LateFor is not zero, a namespace with a turn that ended after it was asked to yield is late for that time: its turns come
 // after those of other namespaces, and all late namespaces together use at most half of the slots. A namespace that is not late
-// thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one.
+// thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one. If LateAlone
+// is true, a namespace is late if its turn was longer than Slice, although it was not asked to yield because no other could use its slot.
 type Turns struct {
 	Slots, Share int
 	Slice, Grace time.Duration
 	Late         error
 	LateFor      time.Duration
+	LateAlone    bool
 	// Journal records, under Name, whose turn it is; it may be nil. A suspended namespace waits for its turn without a slot.
 	Journal *journal.Journal
 	Name    string
@@ -148,7 +150,7 @@ func (w *Turn) Leave() {
 		w.turns.Journal.Done(*w.recorded)
 		w.recorded = nil
 	}
-	if w.asked {
+	if w.asked || w.over && w.turns.LateAlone {
 		w.turns.noteLate(w)
 	}
 	w.turns.remove(w)
