@@ -84,8 +84,8 @@ func rooms() []Mutant {
 		},
 		{
 			Name: "holes-of-any-size-are-skipped", Rule: 8, File: "pkg/image/unpack.go",
-			Old:    "io.CopyN(io.Discard, entry, u.Max-u.read+1)",
-			New:    "io.CopyN(io.Discard, entry, 1<<62)",
+			Old:    "	if u.read += n; err == nil {",
+			New:    "	if u.read += 0 * n; false {",
 			Killer: unit("pkg/image", "TestHolesCountAsUnpacked"),
 		},
 		{
