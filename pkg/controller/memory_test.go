@@ -36,6 +36,7 @@ func TestAllBudgetsOfCatalogFitIntoItsLimit(t *testing.T) {
 		bytes int64
 	}{
 		{"catalogs, what is decoded, and messages of registries", catalogsource.MaxMemory},
+		{"layers of catalogs in images", catalogsource.MaxLayers},
 		{"resolutions", subscription.MaxMemory()},
 		{"InstallPlans", installplan.MaxMemory},
 		{"large texts of bundles that are converted", bundle.MaxMemory},

@@ -22,6 +22,14 @@ const (
 	// MaxNameBytes is the maximum length of the name and of the link of an entry in a layer: the longest path of Linux. An
 	// archive can have names of 1 MiB, which no container runtime could write.
 	MaxNameBytes = 4096
+	// MaxHeaderBytes bounds what describes one entry of a layer: its header, and the records and long names before it, which take more
+	// than ten times as much in memory. Extended attributes of files have at most 64 KiB in Linux.
+	MaxHeaderBytes = 128 << 10
+	// UnpackMemory is the memory that reading the layers of one image takes: the window of zstd with its other buffers, what describes
+	// an entry, and what the registry has sent. What is kept of the entries is not included.
+	UnpackMemory = maxWindow + 4<<20
+	// maxUnread bounds what a registry can send of a response before it is read.
+	maxUnread = 256 << 10
 	// maxWindow is the maximum memory that a zstd layer can request for decompression.
 	maxWindow = 8 << 20
 	// maxErrorBytes is the maximum number of bytes of an error response that are read.

@@ -54,6 +54,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 		TLSHandshakeTimeout:   DialTimeout,
 		ResponseHeaderTimeout: HeaderTimeout,
 		ForceAttemptHTTP2:     true,
+		HTTP2:                 &http.HTTP2Config{MaxReceiveBufferPerStream: maxUnread},
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       time.Minute,
 		// Digests apply to the bytes as transmitted, and layers are already compressed.

@@ -36,7 +36,9 @@ func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, 
 	stream := &counter{Reader: unpacked, all: u, in: in, size: size}
 	reader := tar.NewReader(stream)
 	for {
+		stream.begin()
 		header, err := reader.Next()
+		stream.end()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -52,21 +54,45 @@ func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, 
 		if err := entry(header, reader); err != nil {
 			return err
 		}
+		if err := u.skip(reader, header); err != nil {
+			return err
+		}
 	}
 	// Data after the end of the archive is ignored but counts toward the limits.
 	_, err = io.Copy(io.Discard, stream)
 	return err
 }
 
+// skip reads the rest of an entry, so that the next bytes belong to the header of another one. The holes of a sparse file, which are not in
+// the archive, count as uncompressed bytes.
+func (u *Unpacked) skip(entry io.Reader, header *tar.Header) error {
+	if !isSparse(header) {
+		_, err := io.Copy(io.Discard, entry)
+		return err
+	}
+	n, err := io.CopyN(io.Discard, entry, u.Max-u.read+1)
+	if u.read += n; err == nil {
+		return Refuse("the image's layers are larger than %d bytes unpacked", u.Max)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 // IsRegular reports whether an entry is a regular file whose content is completely in the archive. The holes of a sparse file are
 // not, so they would not count toward the limits of Unpacked.
 func IsRegular(header *tar.Header) bool {
+	return header.Typeflag == tar.TypeReg && !isSparse(header)
+}
+
+func isSparse(header *tar.Header) bool {
 	for key := range header.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
-			return false
+			return true
 		}
 	}
-	return header.Typeflag == tar.TypeReg
+	return header.Typeflag == tar.TypeGNUSparse
 }
 
 func decompress(layer io.Reader) (io.ReadCloser, error) {
@@ -94,7 +120,15 @@ type counter struct {
 	in   *received
 	size int64
 	read int64
+	// inHeader means that the bytes describe an entry, and header is their number.
+	inHeader bool
+	header   int64
 }
+
+// begin and end enclose reading what describes an entry.
+func (c *counter) begin() { c.inHeader, c.header = true, 0 }
+
+func (c *counter) end() { c.inHeader = false }
 
 // ahead is the number of bytes of a layer that count as received before they are: the files at its beginning may be compressed better
 // than the others.
@@ -119,7 +153,12 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.read += int64(n)
 	c.all.read += int64(n)
+	if c.inHeader {
+		c.header += int64(n)
+	}
 	switch {
+	case c.inHeader && c.header > MaxHeaderBytes:
+		return 0, Refuse("what describes an entry has more than %d bytes", MaxHeaderBytes)
 	case c.read > FreeBytes+MaxRatio*min(c.size, c.in.read+ahead):
 		return 0, Refuse("a layer expands to more than %d times its size", MaxRatio)
 	case c.all.read > c.all.Max:

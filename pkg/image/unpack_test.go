@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +58,74 @@ func zeros(t *testing.T, size int64) []byte {
 	require.NoError(t, w.Close())
 	require.NoError(t, packed.Close())
 	return out.Bytes()
+}
+
+// The records before an entry take more than ten times their bytes while the registry sends the next byte.
+func TestLimitsWhatDescribesAnEntry(t *testing.T) {
+	archive := func(bytesOfRecords int) []byte {
+		var out bytes.Buffer
+		w := tar.NewWriter(&out)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "large", Typeflag: tar.TypeReg, Size: 2 * MaxHeaderBytes}))
+		_, err := w.Write(make([]byte, 2*MaxHeaderBytes))
+		require.NoError(t, err)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "a", Typeflag: tar.TypeReg, PAXRecords: map[string]string{"X.a": strings.Repeat("b", bytesOfRecords)}}))
+		require.NoError(t, w.Close())
+		return out.Bytes()
+	}
+	read := func(data []byte) (seen int, err error) {
+		u := Unpacked{Max: 1 << 30, MaxEntries: 10}
+		err = u.Archive(bytes.NewReader(data), int64(len(data)), func(*tar.Header, io.Reader) error { seen++; return nil })
+		return seen, err
+	}
+	seen, err := read(archive(100 << 10))
+	require.NoError(t, err, "the content of a file that is not read does not belong to the next entry")
+	require.Equal(t, 2, seen)
+	seen, err = read(archive(MaxHeaderBytes))
+	require.ErrorIs(t, err, ErrImage)
+	require.ErrorContains(t, err, "what describes an entry has more than 131072 bytes")
+	require.Equal(t, 1, seen)
+}
+
+// A sparse file of a gigabyte has a few bytes in the archive. Its holes take time to skip.
+func TestHolesCountAsUnpacked(t *testing.T) {
+	records := map[string]string{"GNU.sparse.map": "0,0,1073741824,0", "GNU.sparse.numblocks": "2", "GNU.sparse.size": "1073741824", "GNU.sparse.name": "a"}
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(records)) {
+		line := " " + key + "=" + records[key] + "\n"
+		text += fmt.Sprint(len(line)+2) + line
+	}
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "records", Typeflag: tar.TypeReg, Size: int64(len(text))}))
+	_, err := io.WriteString(w, text)
+	require.NoError(t, err)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "a", Typeflag: tar.TypeReg}))
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "b", Typeflag: tar.TypeReg}))
+	require.NoError(t, w.Close())
+	data := out.Bytes()
+	data[156] = tar.TypeXHeader
+	checksum := 0
+	copy(data[148:156], "        ")
+	for _, c := range data[:512] {
+		checksum += int(c)
+	}
+	copy(data[148:156], fmt.Sprintf("%06o\x00 ", checksum))
+	for most, want := range map[int64]int{1 << 20: 1, 2 << 30: 2} {
+		seen, u := 0, Unpacked{Max: most, MaxEntries: 10}
+		err := u.Archive(bytes.NewReader(data), int64(len(data)), func(header *tar.Header, _ io.Reader) error {
+			if seen++; seen == 1 {
+				require.EqualValues(t, 1<<30, header.Size)
+				require.False(t, IsRegular(header))
+			}
+			return nil
+		})
+		require.Equal(t, want, seen)
+		if want == 2 {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "larger than 1048576 bytes unpacked")
+		}
+	}
 }
 
 type zeroReader struct{}

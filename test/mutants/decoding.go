@@ -23,8 +23,8 @@ func decoding() []Mutant {
 			Killer: unit("pkg/packages/server", "TestServesThePackagesOfANamespaceAndTheGlobalOnes"),
 		},
 		{
-			Name: "five-namespaces-fill-the-package-server", Rule: 8, File: "pkg/packages/store/store.go",
-			Old:    "	case namespace.within(use{leastNamespaceDisk, leastNamespaceIndex}):",
+			Name: "five-namespaces-fill-the-package-server", Rule: 8, File: "pkg/lib/budget/room.go",
+			Old:    "	case q.Used <= r.Least:",
 			New:    "	case false:",
 			Killer: unit("pkg/packages/store", "TestLimitsWhatNamespacesUse"),
 		},

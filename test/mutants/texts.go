@@ -197,8 +197,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "unread-messages-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
-			Old:    "max(kept, before)+cataloggrpc.UnreadBytes)",
-			New:    "max(kept, before)+0*cataloggrpc.UnreadBytes)",
+			Old:    "max(kept, before), cataloggrpc.UnreadBytes,",
+			New:    "max(kept, before), 0*cataloggrpc.UnreadBytes,",
 			Killer: unit("pkg/controller/catalogsource", "TestUnreadMessagesCount"),
 		},
 		{
@@ -227,8 +227,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "prompt-namespaces-are-late", Rule: 8, File: "pkg/lib/turns/turns.go",
-			Old:    " || time.Since(w.askedAt) < t.Promptly {",
-			New:    " {",
+			Old:    "w.asked && time.Since(w.askedAt) >= t.Promptly",
+			New:    "w.asked",
 			Killer: unit("pkg/lib/turns", "TestATurnThatYieldsSlowlyIsLate"),
 		},
 		{

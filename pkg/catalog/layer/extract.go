@@ -56,6 +56,8 @@ type Target struct {
 	Max int64
 	// MaxUnpacked bounds the total uncompressed size of the layers; zero means MaxUnpackedBytes.
 	MaxUnpacked int64
+	// MaxNames bounds the memory for the names of files, and of removed files; zero means MaxHiddenBytes.
+	MaxNames int
 	// Take reserves bytes before they are written; nil means that no reservation is needed.
 	Take func(bytes int64) error
 }
@@ -75,6 +77,9 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 	e.take = to.Take
 	if to.MaxUnpacked > 0 {
 		e.unpacked.Max = to.MaxUnpacked
+	}
+	if to.MaxNames > 0 {
+		e.maxNames = to.MaxNames
 	}
 	if to.Max > 0 {
 		e.max = to.Max
@@ -99,11 +104,11 @@ type extraction struct {
 	hidden map[string]bool
 	// hides contains the paths that the current layer adds to hidden. They do not hide files of the same layer.
 	hides map[string]bool
-	// hiddenBytes estimates the memory of hidden and hides.
-	hiddenBytes int
-	unpacked    image.Unpacked
-	kept, max   int64
-	files       int
+	// hiddenBytes estimates the memory of hidden, hides and dirs, and maxNames bounds it.
+	hiddenBytes, maxNames int
+	unpacked              image.Unpacked
+	kept, max             int64
+	files                 int
 	// dirs contains the directories that were created. Their names are parts of those in hides.
 	dirs map[string]bool
 }
@@ -111,7 +116,7 @@ type extraction struct {
 func newExtraction(root *os.Root, folder string) *extraction {
 	return &extraction{
 		root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries},
-		max: catalog.MaxCatalogBytes, hidden: map[string]bool{}, hides: map[string]bool{}, dirs: map[string]bool{},
+		max: catalog.MaxCatalogBytes, maxNames: MaxHiddenBytes, hidden: map[string]bool{}, hides: map[string]bool{}, dirs: map[string]bool{},
 	}
 }
 
@@ -208,10 +213,18 @@ func (e *extraction) hide(name string) error {
 	if !e.concerns(strings.TrimSuffix(name, "/")) || e.hidden[name] || e.hides[name] {
 		return nil
 	}
-	if e.hiddenBytes += len(name) + hiddenOverhead; e.hiddenBytes > MaxHiddenBytes {
-		return image.Refuse("the names of the files, and of removed files, in catalog directory %q take more than %d bytes", e.folder, MaxHiddenBytes)
+	if err := e.remember(len(name) + hiddenOverhead); err != nil {
+		return err
 	}
 	e.hides[name] = true
+	return nil
+}
+
+// remember counts the memory of names.
+func (e *extraction) remember(n int) error {
+	if e.hiddenBytes += n; e.hiddenBytes > e.maxNames {
+		return image.Refuse("the names of the files, and of removed files, in catalog directory %q take more than %d bytes", e.folder, e.maxNames)
+	}
 	return nil
 }
 
@@ -254,6 +267,9 @@ func (e *extraction) makeParents(rel, entry string) error {
 	before := len(e.dirs)
 	dir := path.Dir(rel)
 	for p := dir; p != "." && !e.dirs[p]; p = path.Dir(p) {
+		if err := e.remember(hiddenOverhead); err != nil {
+			return err
+		}
 		e.dirs[p] = true
 	}
 	made := len(e.dirs) - before

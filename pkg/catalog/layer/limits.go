@@ -20,9 +20,9 @@ const (
 	MaxDepth = 64
 	// directoryBytes is the space of a directory in common file systems.
 	directoryBytes = 4 << 10
-	// MaxHiddenBytes bounds the memory for the paths that hide files of lower layers: the catalog's files, and whiteouts in
-	// its directory.
+	// MaxHiddenBytes bounds the memory for the paths that hide files of lower layers: the catalog's files with their directories, and
+	// whiteouts in its directory.
 	MaxHiddenBytes = 32 << 20
-	// hiddenOverhead is the memory of one such path besides its text.
+	// hiddenOverhead is the memory of one such path besides its text, and that of a directory.
 	hiddenOverhead = 64
 )

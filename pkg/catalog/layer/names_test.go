@@ -48,6 +48,16 @@ func TestLimitsTheNamesOfRemovedFiles(t *testing.T) {
 	require.ErrorContains(t, err, `in catalog directory "configs" take more than`)
 }
 
+// The names of the files of tenants take little memory, because many tenants may have a slow registry.
+func TestLimitsTheNamesOfTheFilesOfTenants(t *testing.T) {
+	from := open(t, registry.New(t), nil, layer(t, "configs/a/b/c=a", "configs/a/d=b"))
+	need := len("configs/a/b/c"+"configs/a/d") + 4*hiddenOverhead
+	require.NoError(t, Extract(t.Context(), from, "configs", Target{Dir: t.TempDir(), MaxNames: need}))
+	err := Extract(t.Context(), from, "configs", Target{Dir: t.TempDir(), MaxNames: need - 1})
+	require.ErrorIs(t, err, image.ErrImage)
+	require.ErrorContains(t, err, "take more than 279 bytes")
+}
+
 func TestHiddenParents(t *testing.T) {
 	e := extractionIn(t, t.TempDir())
 	e.hidden = map[string]bool{"configs/a": true, "configs/b/": true}
@@ -100,7 +110,7 @@ func TestLimitsDirectories(t *testing.T) {
 	require.ErrorIs(t, err, image.ErrImage)
 	require.ErrorContains(t, err, "65 directories below catalog directory")
 
-	for i := range MaxDirectories {
+	for i := range MaxDirectories { // the names of files take more memory than that
 		e.dirs[fmt.Sprint("before/", i)] = true
 	}
 	err = enter(e, "configs/one/more")

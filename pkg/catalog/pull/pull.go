@@ -42,6 +42,10 @@ type Options struct {
 	MaxFiles, MaxContents int64
 	// MaxUnpacked limits the uncompressed size of the image's layers; zero means the limit that applies to every catalog.
 	MaxUnpacked int64
+	// MaxNames limits the memory for the names of the image's files; zero means the limit that applies to every catalog.
+	MaxNames int
+	// Registry is the turn in which the registry is read; nil means that no turn is needed.
+	Registry Turn
 	// Take reserves disk space before it is used; nil means that no reservation is needed.
 	Take func(bytes int64) error
 	// Turn waits until the files can be parsed, or the stored catalog read. It returns a context and a loader for that, and a
@@ -52,6 +56,14 @@ type Options struct {
 	// Displays is true if the display-only data (catalog.Snapshot.Displays) is also stored. Lines and Displays must not both be
 	// true.
 	Displays bool
+}
+
+// Turn is a turn in which a registry is read. The caller of Read may have begun it.
+type Turn interface {
+	// Begin waits for the turn unless it has begun.
+	Begin(context.Context) error
+	// End ends the turn if it has begun. Read calls it before it takes a turn for parsing.
+	End()
 }
 
 // Catalog is a catalog that was read.
@@ -70,6 +82,9 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	}
 	key := disk.Key(from.Repository, from.Digest.String(), folder)
 	if o.Disk.HasSnapshot(key) {
+		if o.Registry != nil {
+			o.Registry.End()
+		}
 		stored, err := o.storedInTurn(ctx, key)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return stored, err
@@ -80,7 +95,7 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 		return Catalog{}, err
 	}
 	defer remove()
-	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, MaxUnpacked: o.MaxUnpacked, Take: o.Take}); err != nil {
+	if err := o.extract(ctx, from, folder, dir); err != nil {
 		return Catalog{}, asRefused(err)
 	}
 	ctx, loader, end, err := o.Turn(ctx)
@@ -89,6 +104,17 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	}
 	defer end()
 	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
+}
+
+// extract reads the layers of an image.
+func (o Options) extract(ctx context.Context, from *image.Image, folder, dir string) error {
+	if o.Registry != nil {
+		if err := o.Registry.Begin(ctx); err != nil {
+			return err
+		}
+		defer o.Registry.End()
+	}
+	return layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: o.MaxFiles, MaxNames: o.MaxNames, MaxUnpacked: o.MaxUnpacked, Take: o.Take})
 }
 
 // storedInTurn reads a stored catalog in a turn, with the memory of a large document: the text of a package is in memory besides the

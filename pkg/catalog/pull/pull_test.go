@@ -210,3 +210,49 @@ func TestOtherCatalogsProceedBetweenTheStepsOfOne(t *testing.T) {
 	const file, documents, steps = 1, 3, 3 // it is assembled, stored, and its lines are stored
 	require.Equal(t, file+documents+steps, calls)
 }
+
+// registryTurn records when the registry may be read.
+type registryTurn struct {
+	begun bool
+	log   []string
+	err   error
+}
+
+func (r *registryTurn) Begin(context.Context) error {
+	r.begun = true
+	r.log = append(r.log, "begin")
+	return r.err
+}
+
+func (r *registryTurn) End() {
+	if r.begun {
+		r.log = append(r.log, "end")
+	}
+	r.begun = false
+}
+
+// A catalog that waits to be parsed must not keep those of others from being read.
+func TestTheTurnOfARegistryEndsBeforeACatalogIsParsed(t *testing.T) {
+	s := newSite(t)
+	from := s.push(map[string]string{"a.json": good})
+	turn := &registryTurn{}
+	o := s.options()
+	o.Registry = turn
+	parse := o.Turn
+	o.Turn = func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
+		turn.log = append(turn.log, "parse")
+		return parse(ctx)
+	}
+	_, err := Read(t.Context(), from, o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"begin", "end", "parse"}, turn.log)
+	turn.begun, turn.log = true, nil
+	_, err = Read(t.Context(), from, o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"end", "parse"}, turn.log, "the catalog is stored")
+
+	turn.err = errors.New("not now")
+	other := s.push(map[string]string{"a.json": good + "\n"})
+	_, err = Read(t.Context(), other, o)
+	require.ErrorIs(t, err, turn.err)
+}

@@ -69,7 +69,7 @@ func loadProgram(args []string) error {
 	if err != nil {
 		return err
 	}
-	snap, err := images.pull(context.Background(), holder{key: key("catalog")}, opened, "")
+	snap, err := images.pull(context.Background(), holder{key: key("catalog")}, images.registryTurn("ns"), opened, "")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	sizes "github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // Limits for the catalogs of tenants. They do not apply to catalogs in the global catalog namespace, whose authors act
@@ -17,7 +18,7 @@ import (
 const (
 	// maxNamespaceBytes bounds the estimated memory used by one namespace's catalogs. It is enough for one catalog of the
 	// maximum size, or for one of the largest published catalogs, which count for about 37 MiB. maxTenantBytes bounds the total of all namespaces.
-	// Beyond that total, each namespace still gets leastNamespaceBytes, until the total reaches mostBytes.
+	// Beyond that total, each namespace still gets leastNamespaceBytes, until the total reaches mostBytes (see sizes.Room).
 	maxNamespaceBytes, maxTenantBytes, leastNamespaceBytes, mostBytes = 64 << 20, 384 << 20, 4 << 20, 512 << 20
 	// The same limits for manifests on disk.
 	maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk = 512 << 20, 1 << 30, 32 << 20, 1536 << 20
@@ -26,16 +27,23 @@ const (
 )
 
 // MaxMemory bounds the estimated memory for the catalogs of tenants, and for what is decoded and received from all registries, in bytes.
-const MaxMemory = mostBytes + catalog.AllDecodingMemory + (tenantListings+tenantBundles+globalLoads)*messageMemory
+// MaxLayers bounds that for reading the layers of tenants' images.
+const (
+	MaxMemory = mostBytes + catalog.AllDecodingMemory + (tenantListings+tenantBundles+globalLoads)*messageMemory
+	MaxLayers = layerSlots * layerMemory
+)
 
 // budget enforces one set of these limits. It refuses content that exceeds them. When other content shrinks or is
-// removed, it wakes the CatalogSources whose content was refused: those in the same namespace and, if the total was
-// exceeded, those in all namespaces.
+// removed, it wakes the CatalogSources whose content was refused: those in the same namespace and, if all namespaces together
+// leave no room, those in all namespaces.
+//
+// Content that was admitted stays until it is replaced or removed. If another namespace then has no room for its share, the
+// namespaces above theirs cannot grow, and what becomes free is left to those that wait. A program that starts admits everything
+// again, and leaves each namespace its share until its catalogs have been read.
 type budget struct {
-	max int64
-	// total bounds the usage of all namespaces together. For a namespace whose usage is at most "least", the bound is
-	// "most" instead.
-	total, least, most int64
+	// max bounds the usage of one namespace, and room that of all together.
+	max  int64
+	room sizes.Room
 	// resource is the name of the limited resource, for messages.
 	resource string
 	// decoding limits the memory that all loaders together use for decoding.
@@ -46,8 +54,12 @@ type budget struct {
 
 	mu   sync.Mutex
 	used map[holder]int64
-	// refused contains the CatalogSources whose content was refused. The value is true if the total was exceeded.
+	// refused contains the CatalogSources whose content was refused. The value is true if all namespaces together left no room.
 	refused map[types.NamespacedName]bool
+	// wanted is what the namespace of a CatalogSource needs for content for which there was no room. expected contains the
+	// CatalogSources whose first content is being read.
+	wanted   map[types.NamespacedName]int64
+	expected map[types.NamespacedName]bool
 }
 
 // holder identifies content that counts toward a budget, by CatalogSource and kind of source. The serial distinguishes
@@ -69,7 +81,7 @@ const (
 // newDiskBudget returns the budget for manifests on disk.
 func newDiskBudget(exempt string) *budget {
 	b := newBudget(exempt)
-	b.max, b.total, b.least, b.most, b.resource = maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk, "disk"
+	b.max, b.room, b.resource = maxNamespaceDisk, sizes.Room{Total: maxTenantDisk, Least: leastNamespaceDisk, Most: mostDisk}, "disk"
 	return b
 }
 
@@ -77,13 +89,16 @@ func newDiskBudget(exempt string) *budget {
 // would wake each other endlessly.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
-	b.max, b.total, b.least, b.most, b.resource = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "temporary disk space"
+	b.max, b.room, b.resource = maxNamespaceWork, sizes.Room{Total: maxTenantWork, Least: leastNamespaceWork, Most: mostWork}, "temporary disk space"
 	return b
 }
 
 // newBudget returns the budget for memory. The caller sets wake.
 func newBudget(exempt string) *budget {
-	return &budget{max: maxNamespaceBytes, total: maxTenantBytes, least: leastNamespaceBytes, most: mostBytes, resource: "memory", decoding: catalog.NewDecoding(), exempt: exempt, wake: func(types.NamespacedName) {}, used: map[holder]int64{}, refused: map[types.NamespacedName]bool{}}
+	return &budget{
+		max: maxNamespaceBytes, room: sizes.Room{Total: maxTenantBytes, Least: leastNamespaceBytes, Most: mostBytes}, resource: "memory", decoding: catalog.NewDecoding(), exempt: exempt,
+		wake: func(types.NamespacedName) {}, used: map[holder]int64{}, refused: map[types.NamespacedName]bool{}, wanted: map[types.NamespacedName]int64{}, expected: map[types.NamespacedName]bool{},
+	}
 }
 
 // loader returns a loader for catalogs of a namespace.
@@ -101,19 +116,23 @@ func (b *budget) limits(namespace string) catalog.DecodingLimits {
 
 // take records the size of new content. If the content exceeds a limit, take returns an error and the previous size
 // still counts.
-func (b *budget) take(h holder, size int64) error {
+func (b *budget) take(h holder, size int64) error { return b.takeWith(h, size, 0, b.holds(h)) }
+
+// takeWith is take for content that needs more bytes only while it is received. It grows if it is larger than the content that it
+// replaces, or replaces none.
+func (b *budget) takeWith(h holder, size, more, replaced int64) error {
 	if h.key.Namespace == b.exempt {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.check(h, size); err != nil {
+	if err := b.check(h, size+more, size > replaced || replaced == 0); err != nil {
 		return err
 	}
-	if size < b.used[h] {
+	if size+more < b.used[h] {
 		defer b.wakeRefused(h.key)
 	}
-	b.used[h] = size
+	b.used[h] = size + more
 	delete(b.refused, h.key)
 	return nil
 }
@@ -125,27 +144,73 @@ func (b *budget) fits(h holder, size int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.check(h, size)
+	return b.check(h, size, size > b.used[h])
 }
 
 // check returns an error if the size exceeds a limit, and records the refusal. The caller must hold the lock.
-func (b *budget) check(h holder, size int64) error {
-	others, all := b.others(h)
+func (b *budget) check(h holder, size int64, grows bool) error {
+	own := b.others(h)
 	same := b.replacedUsage(h)
-	if others+size > b.max {
+	if own+size > b.max {
 		b.refused[h.key] = false
 		return fmt.Errorf("the catalog's content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
-			mib(size+same), b.resource, h.key.Namespace, mib(others-same), mib(b.max))
+			mib(size+same), b.resource, h.key.Namespace, mib(own-same), mib(b.max))
 	}
-	most := b.total
-	if others+size <= b.least {
-		most = b.most
+	q := sizes.Request{Used: own + size, Grows: grows, Others: b.usage(h.key.Namespace)}
+	q.Waits = b.waits(h.key.Namespace)
+	if size > b.used[h] && !b.room.Admits(q) {
+		b.refused[h.key], b.wanted[h.key] = true, q.Used
+		return b.describe(q, size+same)
 	}
-	if all+size > most {
-		b.refused[h.key] = true
-		return fmt.Errorf("the catalog's content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.resource, mib(most))
+	if b.wanted[h.key] <= q.Used {
+		delete(b.wanted, h.key)
 	}
 	return nil
+}
+
+// describe returns the error for content of a namespace that is refused because of other namespaces.
+func (b *budget) describe(q sizes.Request, size int64) error {
+	most, all := b.room.Total, q.Used
+	if q.Used <= b.room.Least {
+		most = b.room.Most
+	}
+	for _, u := range q.Others {
+		all += u.Used
+	}
+	if all > most {
+		return fmt.Errorf("the catalog's content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size), b.resource, mib(most))
+	}
+	return fmt.Errorf("the catalog's content needs %d MiB of %s, but what is left of the %d MiB for the catalogs of all tenants is for namespaces that use less; the share of a namespace is %d MiB now",
+		mib(size), b.resource, mib(most), b.room.Share(q)>>20)
+}
+
+// expect records that the first content of a CatalogSource is being read, so that its namespace is left its share. The caller must
+// call settle when it was read, or could not be.
+func (b *budget) expect(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if key.Namespace != b.exempt {
+		b.expected[key] = true
+	}
+}
+
+// settle ends what expect began. When no first content is being read any more, it wakes the CatalogSources that were refused because of
+// other namespaces.
+func (b *budget) settle(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := len(b.expected)
+	if delete(b.expected, key); was == 1 && len(b.expected) == 0 {
+		b.wakeRefused(types.NamespacedName{})
+	}
+}
+
+// satisfy forgets that a CatalogSource was refused: its content was admitted, and can be smaller than what was refused.
+func (b *budget) satisfy(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.refused, key)
+	delete(b.wanted, key)
 }
 
 // holds returns the size that is recorded for a holder.
@@ -168,18 +233,43 @@ func (b *budget) restore(h holder, size int64) {
 	}
 }
 
-// others returns the usage of all holders except h, in its namespace and in all namespaces. The caller must hold the
-// lock.
-func (b *budget) others(h holder) (namespace, all int64) {
-	for other, n := range b.used {
-		if other == h {
-			continue
-		}
-		if all += n; other.key.Namespace == h.key.Namespace {
-			namespace += n
+// others returns the usage of all holders except h in its namespace. The caller must hold the lock.
+func (b *budget) others(h holder) (n int64) {
+	for other, size := range b.used {
+		if other != h && other.key.Namespace == h.key.Namespace {
+			n += size
 		}
 	}
-	return namespace, all
+	return n
+}
+
+// usage returns what each namespace uses and wants, except one. The caller must hold the lock.
+func (b *budget) usage(except string) []sizes.Usage {
+	all := map[string]sizes.Usage{}
+	for h, size := range b.used {
+		u := all[h.key.Namespace]
+		u.Used += size
+		all[h.key.Namespace] = u
+	}
+	want := func(key types.NamespacedName, n int64) {
+		u := all[key.Namespace]
+		u.Wants = max(u.Wants, n)
+		all[key.Namespace] = u
+	}
+	for key, n := range b.wanted {
+		want(key, n)
+	}
+	for key := range b.expected {
+		want(key, sizes.Unknown)
+	}
+	delete(all, except)
+	return slices.Collect(maps.Values(all))
+}
+
+// waits reports whether a namespace waits for content. The caller must hold the lock.
+func (b *budget) waits(namespace string) bool {
+	isIn := func(key types.NamespacedName) bool { return key.Namespace == namespace }
+	return slices.ContainsFunc(slices.Collect(maps.Keys(b.wanted)), isIn) || slices.ContainsFunc(slices.Collect(maps.Keys(b.expected)), isIn)
 }
 
 // replacedUsage returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must
@@ -198,6 +288,7 @@ func (b *budget) release(h holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.refused, h.key)
+	delete(b.wanted, h.key)
 	if _, ok := b.used[h]; ok {
 		delete(b.used, h)
 		b.wakeRefused(h.key)
@@ -205,7 +296,7 @@ func (b *budget) release(h holder) {
 }
 
 // wakeRefused wakes the refused CatalogSources other than "by": those in the same namespace, and those refused because
-// of the total. The caller must hold the lock; wake must not block.
+// of other namespaces. The caller must hold the lock; wake must not block.
 func (b *budget) wakeRefused(by types.NamespacedName) {
 	for _, key := range slices.Collect(maps.Keys(b.refused)) {
 		if key != by && (key.Namespace == by.Namespace || b.refused[key]) {

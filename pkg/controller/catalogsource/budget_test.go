@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	sizes "github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -22,7 +23,7 @@ func TestCatalogsOfANamespaceShareABudget(t *testing.T) {
 	a, b, other, global := holder{by: fromImage, key: at("t1", "a")}, holder{by: fromConfigMap, key: at("t1", "b")}, holder{by: fromImage, key: at("t2", "a")}, holder{by: fromImage, key: at("global", "a")}
 	var woken []types.NamespacedName
 	bound := newBudget("global")
-	bound.max, bound.total = 10<<20, 1<<30
+	bound.max, bound.room.Total = 10<<20, 1<<30
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(a, 6<<20))
 	require.EqualError(t, bound.take(b, 4<<20+1), "the catalog's content needs 5 MiB of memory, and the other catalogs of namespace t1 use 6 MiB; together, at most 10 MiB are allowed")
@@ -52,33 +53,135 @@ func TestCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	}
 	var woken []types.NamespacedName
 	bound := newDiskBudget("global")
-	bound.max, bound.total, bound.least, bound.most = 10<<20, 20<<20, 1<<20, 22<<20
+	bound.max, bound.room = 10<<20, sizes.Room{Total: 20 << 20, Least: 1 << 20, Most: 22 << 20}
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(at("t1"), 10<<20))
-	require.NoError(t, bound.take(at("t2"), 10<<20))
-	require.EqualError(t, bound.take(at("t3"), 2<<20), "the catalog's content needs 2 MiB of disk, but the catalogs of all tenants together can use at most 20 MiB")
+	require.EqualError(t, bound.take(at("t2"), 6<<20), "the catalog's content needs 6 MiB of disk, but what is left of the 20 MiB for the catalogs of all tenants is for namespaces that use less; the share of a namespace is 7 MiB now")
+	require.NoError(t, bound.take(at("t2"), 6<<20), "a namespace that has waited can use its share")
+	require.NoError(t, bound.take(at("t3"), 2<<20))
+	require.EqualError(t, bound.take(at("t2"), 9<<20), "the catalog's content needs 9 MiB of disk, but the catalogs of all tenants together can use at most 20 MiB")
+	require.NoError(t, bound.take(at("t2"), 6<<20), "what does not grow remains")
 	require.NoError(t, bound.take(at("t4"), 1<<20), "every namespace has a minimum")
 	require.NoError(t, bound.take(at("t5"), 1<<20))
-	require.EqualError(t, bound.take(at("t6"), 1<<20), "the catalog's content needs 1 MiB of disk, but the catalogs of all tenants together can use at most 22 MiB")
-	require.NoError(t, bound.take(at("global"), 1<<40))
-	bound.release(at("t1"))
-	require.ElementsMatch(t, []types.NamespacedName{at("t3").key, at("t6").key}, woken)
-	require.NoError(t, bound.take(at("t3"), 2<<20))
 	require.NoError(t, bound.take(at("t6"), 1<<20))
+	require.NoError(t, bound.take(at("t7"), 1<<20))
+	require.EqualError(t, bound.take(at("t8"), 1<<20), "the catalog's content needs 1 MiB of disk, but the catalogs of all tenants together can use at most 22 MiB")
+	require.NoError(t, bound.take(at("global"), 1<<40))
+	require.NoError(t, bound.take(at("t1"), 10<<20), "although all together use more than the limit without the minimum")
+	bound.release(at("t1"))
+	require.ElementsMatch(t, []types.NamespacedName{at("t8").key}, woken)
+	require.NoError(t, bound.take(at("t8"), 1<<20))
+}
+
+// all returns what all holders use.
+func (b *budget) all() (n int64) {
+	for _, u := range b.usage("") {
+		n += u.Used
+	}
+	return n
+}
+
+func imageOf(format string, args ...any) holder {
+	return holder{by: fromImage, key: types.NamespacedName{Namespace: fmt.Sprintf(format, args...), Name: "a"}}
+}
+
+func allBudgets() []*budget {
+	return []*budget{newBudget("global"), newDiskBudget("global"), newWorkBudget("global")}
+}
+
+// Six namespaces took all memory of tenants, two all of the disk, and three that of temporary files.
+func TestAFewNamespacesLeaveRoomForOthers(t *testing.T) {
+	for _, bound := range allBudgets() {
+		for n := range bound.room.Total/bound.max + 1 {
+			for size := bound.max; size > 0 && bound.take(imageOf("evil%d", n), size) != nil; size /= 2 {
+				bound.satisfy(imageOf("evil%d", n).key)
+			}
+		}
+		require.NoError(t, bound.take(imageOf("victim"), 2*bound.room.Least), bound.resource)
+	}
+}
+
+// After a restart, namespaces that had little room to grow into must not take that of those that are loaded later.
+func TestAfterAStartEachNamespaceGetsItsShare(t *testing.T) {
+	for _, bound := range allBudgets() {
+		victim, large := imageOf("victim"), bound.room.Total/10
+		bound.expect(victim.key)
+		for n := range 8 {
+			bound.expect(imageOf("evil%d", n).key)
+		}
+		refused := 0
+		for n := range 8 {
+			if bound.take(imageOf("evil%d", n), bound.max) != nil {
+				refused++
+			}
+			bound.settle(imageOf("evil%d", n).key)
+		}
+		require.Positive(t, refused)
+		require.Less(t, refused, 8, "what others cannot use is not left unused")
+		require.NoError(t, bound.take(victim, large), bound.resource)
+		woken := map[types.NamespacedName]bool{}
+		bound.wake = func(key types.NamespacedName) { woken[key] = true }
+		bound.settle(victim.key)
+		require.Len(t, woken, refused, "the others are tried again when all were read")
+	}
+}
+
+// What is served is not dropped for another namespace, but what becomes free is left to it.
+func TestANamespaceThatWaitsGetsWhatBecomesFree(t *testing.T) {
+	bound := newBudget("global")
+	evil := func(n int) holder { return imageOf("evil%d", n) }
+	sizes := []int64{64, 64, 64, 64, 64, 32, 16, 8, 4, 4}
+	for n, size := range sizes {
+		require.NoError(t, bound.take(evil(n), size<<20))
+	}
+	victim := imageOf("victim")
+	require.Error(t, bound.take(victim, 30<<20))
+	for n, size := range sizes {
+		require.NoError(t, bound.take(evil(n), size<<20), "content that does not grow can be replaced")
+	}
+	require.Error(t, bound.take(evil(5), 33<<20))
+	bound.satisfy(evil(5).key)
+	require.NoError(t, bound.take(evil(0), 1<<20))
+	require.Error(t, bound.take(evil(0), 64<<20))
+	require.NoError(t, bound.take(evil(5), 33<<20), "enough is left")
+	require.NoError(t, bound.take(victim, 10<<20), "while it is read")
+	require.Error(t, bound.take(evil(0), 50<<20))
+	require.NoError(t, bound.take(victim, 30<<20))
+	require.Empty(t, bound.wanted[victim.key])
+	bound.release(evil(0))
+	bound.release(evil(5))
+	bound.release(victim)
+	require.Empty(t, bound.wanted)
+}
+
+// A registry is listed again, with what it has sent, although its namespace could not use as much now.
+func TestListingAgainIsNotRefusedForOtherNamespaces(t *testing.T) {
+	bound := newBudget("global")
+	listed := imageOf("a")
+	require.NoError(t, bound.take(listed, 60<<20))
+	for n := range 4 {
+		require.NoError(t, bound.take(imageOf("b%d", n), 50<<20))
+	}
+	require.NoError(t, bound.take(imageOf("c"), 62<<20))
+	require.Error(t, bound.take(listed, 62<<20))
+	bound.satisfy(listed.key)
+	require.NoError(t, bound.takeWith(listed, 60<<20, 2<<20, 60<<20))
+	require.NoError(t, bound.takeWith(listed, 60<<20, 0, 60<<20))
+	require.Error(t, bound.takeWith(listed, 60<<20+1, 1<<20, 60<<20))
+	require.Error(t, bound.takeWith(imageOf("new"), 0, 40<<20, 0), "new content grows")
 }
 
 // The limit applies to any number of namespaces and to every kind of budget.
 func TestTheMinimumsOfNamespacesAreLimitedInTotal(t *testing.T) {
-	for _, bound := range []*budget{newBudget("global"), newDiskBudget("global"), newWorkBudget("global")} {
+	for _, bound := range allBudgets() {
 		for n := range 1000 {
 			h := holder{by: fromImage, key: types.NamespacedName{Namespace: fmt.Sprint(n), Name: "a"}}
 			if bound.take(h, bound.max) != nil {
-				_ = bound.take(h, bound.least)
+				_ = bound.take(h, bound.room.Least)
 			}
 		}
-		_, all := bound.others(holder{})
-		require.Greater(t, all, bound.total, bound.resource)
-		require.LessOrEqual(t, all, bound.most, bound.resource)
+		require.Greater(t, bound.all(), bound.room.Total, bound.resource)
+		require.LessOrEqual(t, bound.all(), bound.room.Most, bound.resource)
 	}
 }
 
@@ -123,4 +226,36 @@ func TestRetriesAnImageThatExceededTheBudget(t *testing.T) {
 	require.Eventually(t, func() bool { return w.reconcile(t, "image").Message == "" }, time.Minute, 10*time.Millisecond)
 	_, ok := w.Store.Get(key("image"))
 	require.True(t, ok)
+}
+
+// waiting returns what a CatalogSource waits for.
+func (b *budget) waiting(key types.NamespacedName) (wanted int64, expected bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wanted[key], b.expected[key]
+}
+
+func TestAnImageWaitsForRoomUntilItIsRead(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	bound := w.images.budget
+	bound.exempt, bound.room.Least, bound.room.Most = "", 0, 0
+	large := imageOf("large")
+	require.NoError(t, bound.take(large, 60<<20))
+	bound.room.Total = 60 << 20
+	bound.expect(imageOf("other").key)
+	require.Contains(t, w.afterCheck(t, "image").Message, "the catalogs of all tenants together can use at most 60 MiB")
+	wanted, expected := bound.waiting(key("image"))
+	require.Positive(t, wanted)
+	require.False(t, expected, "it was tried")
+
+	bound.mu.Lock()
+	bound.wanted[key("image")] = 59 << 20 // what an earlier image needed
+	bound.mu.Unlock()
+	bound.release(large)
+	require.True(t, w.isRetried(t, true))
+	require.Eventually(t, func() bool { return w.reconcile(t, "image").Message == "" }, time.Minute, 10*time.Millisecond)
+	wanted, _ = bound.waiting(key("image"))
+	require.Zero(t, wanted)
 }

@@ -52,6 +52,8 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	if err == nil {
 		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+max(sizeOf(cm), sizeOfManifests(ctx, snap))); err != nil {
 			now.uid = "" // load the ConfigMap again in the next reconcile, because it may fit then
+		} else {
+			c.budget.satisfy(key)
 		}
 	}
 	if now.err = err; err == nil {

@@ -179,6 +179,8 @@ func (c *connections) remove(key types.NamespacedName) {
 
 // follow handles each state of a connection until it is closed.
 func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *connection) {
+	c.budget.expect(key)
+	defer c.budget.settle(key)
 	for ctx.Err() == nil {
 		state := e.conn.GetState()
 		switch state {
@@ -189,6 +191,9 @@ func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *c
 			e.conn.Connect()
 		case connectivity.Ready:
 			c.loadUntilGood(ctx, key, e)
+		case connectivity.TransientFailure:
+			c.budget.settle(key)
+			fallthrough
 		default:
 			c.show(key, e, state)
 		}
@@ -219,6 +224,7 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 		}
 		c.show(key, e, connectivity.Connecting)
 		snap, err := c.list(ctx, key, e, e.conn)
+		c.budget.settle(key)
 		if ctx.Err() != nil {
 			return
 		}
@@ -278,11 +284,13 @@ func (e *connection) pauseAfter(err error) bool {
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)
 	snap, err := c.lanes.load(ctx, key.Namespace, client, catalog.Kept{
-		Max:  c.budget.limits(key.Namespace).Kept,
-		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)+cataloggrpc.UnreadBytes) },
+		Max: c.budget.limits(key.Namespace).Kept,
+		Take: func(kept int64) error {
+			return c.budget.takeWith(e.holder, max(kept, before), cataloggrpc.UnreadBytes, before)
+		},
 	})
 	if err == nil {
-		err = c.budget.take(e.holder, snap.Size())
+		err = c.budget.takeWith(e.holder, snap.Size(), 0, before)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -291,6 +299,8 @@ func (c *connections) list(ctx context.Context, key types.NamespacedName, e *con
 		c.budget.release(e.holder) // the connection was removed in the meantime
 	case err != nil:
 		c.budget.restore(e.holder, before)
+	default:
+		c.budget.satisfy(key)
 	}
 	return snap, err
 }

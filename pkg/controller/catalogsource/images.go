@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/pull"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 const (
@@ -60,6 +61,8 @@ type images struct {
 	clock       clock.Clock
 	// parses limits the concurrent parsing of catalogs, and unpacks that of the images of bundles.
 	parses, unpacks *lanes
+	// layers limits how many images of tenants are read from their registries at the same time.
+	layers *turns.Turns
 
 	kit.Background
 	pulls kit.Slots
@@ -106,7 +109,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt),
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt), layers: newLayerTurns(),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{
@@ -195,10 +198,13 @@ func (i *images) remove(key types.NamespacedName) {
 // cut short.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry) {
 	defer i.secrets.Forget(e.retry)
+	i.expect(key)
+	defer i.settle(key)
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.Begin()
 		view, found, err := i.check(ctx, key, e)
+		i.settle(key)
 		if ctx.Err() != nil || !e.show(view) {
 			i.abandon(found.snapshot)
 			return

@@ -7,10 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // paced is a registry with a delay before each bundle. If bundles is zero, it sends bundles endlessly.
@@ -191,4 +196,71 @@ func TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout(t *testing.T) {
 		turn.Leave()
 		require.ErrorIs(t, context.Cause(ctx), errPullTimeout)
 	})
+}
+
+// Registries that send slowly took memory for each namespace, and must not keep others from being read either.
+func TestRegistriesThatSendSlowlyUseHalfOfTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newImages(nil, nil, newBudget("global"), nil, clock.RealClock{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for n := range 2 * layerSlots {
+			go func() {
+				for turn := i.registryTurn(fmt.Sprint("slow", n)); ctx.Err() == nil && turn.Begin(ctx) == nil; turn.End() {
+					time.Sleep(pullTimeout)
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Equal(t, layerSlots, i.layers.Waiting())
+		require.NoError(t, i.registryTurn("global").Begin(t.Context()), "the global catalog namespace does not wait")
+		time.Sleep(4*pullTimeout + time.Minute) // each was late once
+		for n := range layerSlots / 2 {
+			began := time.Now()
+			honest := i.registryTurn(fmt.Sprint("honest", n))
+			require.NoError(t, honest.Begin(t.Context()))
+			require.NoError(t, honest.Begin(t.Context()), "it has begun")
+			require.Zero(t, time.Since(began))
+		}
+		cancel()
+		time.Sleep(2 * pullTimeout) // the others end
+	})
+}
+
+// A large image is read to its end, however many others wait.
+func TestReadingAnImageIsNotInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newImages(nil, nil, newBudget("global"), nil, clock.RealClock{})
+		for n := range 2 * layerSlots {
+			go func() {
+				if turn, ctx, err := i.layers.Join(t.Context(), fmt.Sprint(n)); err == nil {
+					time.Sleep(pullTimeout)
+					assert.NoError(t, ctx.Err())
+					turn.Leave()
+				}
+			}()
+		}
+		time.Sleep(3 * pullTimeout)
+		require.Zero(t, i.layers.Waiting())
+	})
+}
+
+func TestAnImageIsReadInATurn(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	w.images.budget.exempt = ""
+	var slots []*registryTurn
+	for n := range layerSlots {
+		slots = append(slots, w.images.registryTurn(fmt.Sprint("slow", n)))
+		require.NoError(t, slots[n].Begin(t.Context()))
+	}
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("image")})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return w.images.layers.Waiting() == 1 }, time.Minute, time.Millisecond)
+	require.Zero(t, s.Requests("GET /v2/catalog/manifests/"), "nothing is in memory while it waits")
+	for _, slot := range slots {
+		slot.End()
+	}
+	requireReady(t, w.afterCheck(t, "image"))
 }

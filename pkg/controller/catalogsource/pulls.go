@@ -34,6 +34,21 @@ func withPullTimeout(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, cancel
 }
 
+const (
+	// layerSlots bounds how many images of tenants are read from their registries at the same time, and layerMemory the memory that
+	// each takes. Images that wait take none.
+	layerSlots, layerMemory = 8, image.UnpackMemory + maxTenantNames
+	// layerSlice is how long an image is read before its namespace is late, and layersLateFor for how long. Reading
+	// is not interrupted, because a large image would have to begin again.
+	layerSlice, layersLateFor = 3 * time.Minute, time.Hour
+)
+
+// newLayerTurns returns the turns in which tenants' images are read from their registries. A slow registry keeps its slot for up to pullTimeout, but then its
+// namespace shares half of the slots with those of others.
+func newLayerTurns() *turns.Turns {
+	return &turns.Turns{Slots: layerSlots, Share: 1, Slice: layerSlice, Grace: pullTimeout + maxPullWaits, Late: errPullTimeout, LateFor: layersLateFor, LateAlone: true}
+}
+
 // newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time. A tenant namespace whose catalog
 // did not yield in time comes after others.
 func newParseLanes(global string) *lanes {
@@ -72,6 +87,11 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	if known, err := i.isKnown(ctx, access, e); known || err != nil {
 		return finding{}, err
 	}
+	turn := i.registryTurn(key.Namespace)
+	if err := turn.Begin(ctx); err != nil {
+		return finding{}, err
+	}
+	defer turn.End()
 	opened, err := i.client.Open(ctx, e.spec.image, access)
 	if err != nil {
 		if _, invalid := image.Reference(e.spec.image); invalid == nil && !errors.Is(err, image.ErrImage) {
@@ -80,7 +100,7 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		return finding{}, err
 	}
 	found := finding{}
-	found.snapshot, err = i.pull(ctx, e.holder, opened, e.spec.folder)
+	found.snapshot, err = i.pull(ctx, e.holder, turn, opened, e.spec.folder)
 	over, half := oversize{}, crowded{}
 	switch {
 	case errors.Is(err, layer.ErrNoCatalog):
@@ -147,13 +167,14 @@ func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry
 
 // pull reads the catalog in an image, unless the catalog is already on disk. replaced is the holder whose content the catalog
 // may replace.
-func (i *images) pull(ctx context.Context, replaced holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
+func (i *images) pull(ctx context.Context, replaced holder, turn pull.Turn, from *image.Image, extract string) (*catalog.Snapshot, error) {
 	namespace := replaced.key.Namespace
 	room := i.room(replaced)
 	defer room.release()
 	limits := i.limits(namespace)
 	got, err := pull.Read(ctx, from, pull.Options{
 		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, MaxUnpacked: limits.unpacked, Take: room.take, Displays: true,
+		MaxNames: limits.names, Registry: turn,
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
 			turn, ctx, err := i.parses.turnsOf(namespace).Join(ctx, namespace)
 			if err != nil {

@@ -9,20 +9,27 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/pull"
+	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
 // maxTenantContents bounds the size of the manifests in a tenant's catalog, and maxTenantFiles the size of its files,
 // which contain the base64-encoded manifests and other content. maxTenantUnpacked bounds the uncompressed size of the whole image.
 const maxTenantContents, maxTenantFiles, maxTenantUnpacked = 256 << 20, 384 << 20, 4 << 30
 
+// maxTenantNames bounds the memory for the names of a catalog's files while a tenant's image is read: it is enough for 30,000 files.
+const maxTenantNames = 4 << 20
+
 // imageLimits limits how much is read from one image, in bytes; zero means no limit.
-type imageLimits struct{ files, contents, unpacked int64 }
+type imageLimits struct {
+	files, contents, unpacked int64
+	names                     int
+}
 
 func (i *images) limits(namespace string) imageLimits {
 	if namespace == i.budget.exempt {
 		return imageLimits{}
 	}
-	return imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}
+	return imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked, names: maxTenantNames}
 }
 
 // oversize is content that was read, but exceeded the budget of the namespace or of all tenants.
@@ -51,6 +58,10 @@ func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, sn
 		size.disk += displays.Size()
 	}
 	err := i.takeBoth(e.holder, size)
+	if err == nil {
+		i.budget.satisfy(key)
+		i.space.satisfy(key)
+	}
 	i.mu.Lock()
 	now := i.byKey[key]
 	i.mu.Unlock()
@@ -87,6 +98,17 @@ func (i *images) release(h holder) {
 	i.work.release(h)
 }
 
+// expect and settle call the methods of the budgets for content.
+func (i *images) expect(key types.NamespacedName) {
+	i.budget.expect(key)
+	i.space.expect(key)
+}
+
+func (i *images) settle(key types.NamespacedName) {
+	i.budget.settle(key)
+	i.space.settle(key)
+}
+
 // discard marks an entry as removed and drops its content.
 func (e *imageEntry) discard() {
 	e.mu.Lock()
@@ -113,6 +135,8 @@ type room struct {
 
 	mu    sync.Mutex
 	taken int64
+	// refused means that there was no room on disk.
+	refused bool
 }
 
 // crowded means that the memory budget was exceeded. memory is the size of the content that had been read by then.
@@ -147,11 +171,40 @@ func (i *images) unpack(ctx context.Context, namespace string) (context.Context,
 	return ctx, turn.Leave, nil
 }
 
+// registryTurn implements pull.Turn. Images in the global catalog namespace do not wait.
+type registryTurn struct {
+	turns     *turns.Turns
+	namespace string
+	isExempt  bool
+	turn      *turns.Turn
+}
+
+func (i *images) registryTurn(namespace string) *registryTurn {
+	return &registryTurn{turns: i.layers, namespace: namespace, isExempt: namespace == i.budget.exempt}
+}
+
+// Begin implements pull.Turn. The turn has no context of its own, because it is never stopped (see newLayerTurns).
+func (r *registryTurn) Begin(ctx context.Context) (err error) {
+	if r.turn == nil && !r.isExempt {
+		r.turn, _, err = r.turns.Join(ctx, r.namespace)
+	}
+	return err
+}
+
+// End implements pull.Turn.
+func (r *registryTurn) End() {
+	if r.turn != nil {
+		r.turn.Leave()
+		r.turn = nil
+	}
+}
+
 // take reserves bytes before they are written. It returns an error if the budget is exceeded.
 func (r *room) take(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.work.take(r.h, r.taken+n); err != nil {
+		r.refused = true
 		return err
 	}
 	r.taken += n
@@ -166,8 +219,13 @@ func (r *room) keep(kept int64) error {
 	return nil
 }
 
-// release releases all reservations of the room.
+// release releases all reservations of the room. If the disk had enough space, the CatalogSource does not wait for any.
 func (r *room) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.refused {
+		r.work.satisfy(r.h.key)
+	}
 	r.work.restore(r.h, 0)
 	r.memory.restore(r.h, 0)
 }

@@ -88,28 +88,31 @@ func TestReadingLeavesSpaceForOthers(t *testing.T) {
 	newRoom := func(namespace, name string) *room {
 		return &room{work: work, memory: newBudget("global"), h: holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: name}}}
 	}
-	for _, namespace := range []string{"t1", "t2"} {
-		for _, name := range []string{"a", "b"} {
-			require.NoError(t, newRoom(namespace, name).take(maxTenantFiles+maxTenantContents))
-		}
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, newRoom("t1", name).take(maxTenantFiles+maxTenantContents))
 	}
-	require.ErrorContains(t, newRoom("t1", "c").take(1), "of temporary disk space", "a namespace is limited to its share")
+	require.ErrorContains(t, newRoom("t1", "c").take(1), "of temporary disk space", "a namespace is limited")
+	require.NoError(t, newRoom("t2", "a").take(maxTenantFiles+maxTenantContents))
 	late := newRoom("t3", "a")
 	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a minimum")
 	require.NoError(t, newRoom("global", "a").take(8<<30), "the global catalog namespace has no limit")
 	for _, name := range []string{"a", "b", "c", "d"} {
 		_ = newRoom("t4", name).take(maxTenantContents)
 	}
-	require.ErrorContains(t, late.take(maxTenantContents), "the catalogs of all tenants")
+	require.ErrorContains(t, late.take(2*maxTenantContents), "the catalogs of all tenants")
 	late.release()
 	late.release()
 	require.Zero(t, work.holds(late.h))
+	require.Contains(t, work.wanted, late.h.key, "it waits")
+	again := newRoom("t3", "a")
+	again.release()
+	require.NotContains(t, work.wanted, late.h.key, "it was read with less")
 }
 
 func TestLimitsForTenantsAreLower(t *testing.T) {
 	i := &images{budget: newBudget("global")}
 	require.Equal(t, imageLimits{}, i.limits("global"))
-	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked}, i.limits("t1"))
+	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents, unpacked: maxTenantUnpacked, names: maxTenantNames}, i.limits("t1"))
 }
 
 // A catalog that yields its turn still counts toward the budget while it waits.

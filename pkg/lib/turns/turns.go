@@ -23,13 +23,15 @@ const maxServed = 4096
 //
 // If LateFor is not zero, a namespace with a turn that did not yield within the time Promptly after it was asked to is late for that time: its turns come
 // after those of other namespaces, and all late namespaces together use at most half of the slots. A namespace that is not late
-// thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one.
+// thus waits only for others that are not. While late ones wait, others leave them these slots, unless there is only one. If LateAlone
+// is true, a namespace is late if its turn was longer than Slice, although it was not asked to yield because no other could use its slot.
 type Turns struct {
 	Slots, Share int
 	Slice, Grace time.Duration
 	Late         error
 	LateFor      time.Duration
 	Promptly     time.Duration
+	LateAlone    bool
 	// Journal records, under Name, whose turn it is; it may be nil. A suspended namespace waits for its turn without a slot.
 	Journal *journal.Journal
 	Name    string
@@ -257,9 +259,10 @@ func (t *Turns) activeIn(namespace string) int {
 	return t.count(nil, func(h *Turn) bool { return h.Namespace == namespace })
 }
 
-// noteLate records that a namespace is late if its turn, which ends or yields, was asked to do so a while ago.
+// noteLate records that a namespace is late if its turn, which ends or yields, was asked to do so a while ago, or was too long.
 func (t *Turns) noteLate(w *Turn) {
-	if t.LateFor == 0 || !w.asked || time.Since(w.askedAt) < t.Promptly {
+	wasAsked := w.asked && time.Since(w.askedAt) >= t.Promptly
+	if t.LateFor == 0 || !wasAsked && !(w.over && t.LateAlone) {
 		return
 	}
 	if t.late == nil || len(t.late) > maxServed {

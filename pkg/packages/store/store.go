@@ -240,56 +240,54 @@ func (s *Store) others(key types.NamespacedName) usage {
 // countOthers is others for callers that hold the lock.
 func (s *Store) countOthers(key types.NamespacedName) usage {
 	var out usage
+	tenants := map[string]use{}
 	for other, c := range s.catalogs {
-		if other == key {
+		switch {
+		case other == key:
 			out.replaced = c.use
-			continue
-		}
-		if other.Namespace == key.Namespace {
+		case other.Namespace == key.Namespace:
 			out.namespace.add(c.use)
+		case other.Namespace != s.GlobalNamespace:
+			sum := tenants[other.Namespace]
+			sum.add(c.use)
+			tenants[other.Namespace] = sum
 		}
-		if other.Namespace != s.GlobalNamespace {
-			out.tenants.add(c.use)
-		}
+	}
+	for _, u := range tenants {
+		out.disk = append(out.disk, budget.Usage{Used: u.disk})
+		out.index = append(out.index, budget.Usage{Used: u.index})
 	}
 	return out
 }
 
 // usage is what catalogs use.
 type usage struct {
-	// namespace and tenants are the usage of the other catalogs in a catalog's namespace, and of the other catalogs of all tenants.
-	// replaced is the usage of the catalog's previous version.
-	namespace, tenants, replaced use
+	// namespace is the usage of the other catalogs in a catalog's namespace, and replaced that of the catalog's previous version.
+	namespace, replaced use
+	// disk and index are what the other namespaces use, except the global catalog namespace.
+	disk, index []budget.Usage
 }
 
 // fits returns an error if a catalog, together with the other catalogs, exceeds the limits.
 func (s *Store) fits(c *Catalog, others usage) error {
-	namespace, tenants := others.namespace, others.tenants
+	namespace := others.namespace
 	namespace.add(c.use)
-	tenants.add(c.use)
 	if c.Source.Namespace == s.GlobalNamespace {
 		return fit(namespace.within(use{maxGlobalDisk, maxGlobalIndex}), "the catalogs of the global catalog namespace exceed %d MiB of descriptions or %d MiB of names and labels", maxGlobalDisk>>20, maxGlobalIndex>>20)
 	}
 	if !namespace.within(use{maxNamespaceDisk, maxNamespaceIndex}) {
 		return fit(false, "the catalogs of the namespace exceed %d MiB of descriptions or %d MiB of names and labels", maxNamespaceDisk>>20, maxNamespaceIndex>>20)
 	}
-	return fit(hasRoom(c.use, namespace, tenants, others.replaced),
+	return fit(hasRoom(c.use, namespace, others),
 		"the catalogs of all tenants leave little room, and those of the namespace exceed %d MiB of descriptions or %d KiB of names and labels", leastNamespaceDisk>>20, leastNamespaceIndex>>10)
 }
 
-// hasRoom reports whether all tenants together have room for a catalog that uses "new" and replaces one that used "old". namespace and
-// tenants include the catalog. A namespace can use no more than what it leaves for others, so that the first catalogs of
-// another namespace are not refused while a few namespaces use much more. A catalog that does not grow remains.
-func hasRoom(new, namespace, tenants, old use) bool {
-	switch total := (use{maxTenantDisk, maxTenantIndex}); {
-	case namespace.within(use{leastNamespaceDisk, leastNamespaceIndex}):
-		return tenants.within(use{mostDisk, mostIndex})
-	case new.within(old):
-		return tenants.within(total)
-	default:
-		tenants.add(namespace)
-		return tenants.within(total)
-	}
+// hasRoom reports whether all tenants together have room for a catalog that uses "new". namespace includes the catalog.
+func hasRoom(new, namespace use, others usage) bool {
+	disk := budget.Room{Total: maxTenantDisk, Least: leastNamespaceDisk, Most: mostDisk}
+	index := budget.Room{Total: maxTenantIndex, Least: leastNamespaceIndex, Most: mostIndex}
+	return disk.Admits(budget.Request{Used: namespace.disk, Grows: new.disk > others.replaced.disk, Others: others.disk}) &&
+		index.Admits(budget.Request{Used: namespace.index, Grows: new.index > others.replaced.index, Others: others.index})
 }
 
 // fit returns ErrFull with an explanation unless there is room.
