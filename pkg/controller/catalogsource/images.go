@@ -109,7 +109,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), unpacks: newParseLanes(budget.exempt), layers: newLayerTurns(),
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt, lateFor), unpacks: newParseLanes(budget.exempt, 0), layers: newLayerTurns(),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: kit.Slots{Max: maxPulls},
 	}
 	i.places = &places{

@@ -151,7 +151,7 @@ func TestASlowRegistryHasALongerDelay(t *testing.T) {
 // A catalog that takes long without yielding held the only slot for a minute at a time, again and again.
 func TestACatalogThatDoesNotYieldComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lane := newParseLanes("remit").turnsOf("a")
+		lane := newParseLanes("remit", lateFor).turnsOf("a")
 		begun := time.Now()
 		stubborn, ctx, err := lane.Join(t.Context(), "a")
 		require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestACatalogThatDoesNotYieldComesLast(t *testing.T) {
 // A catalog of another namespace could keep each pull from being completed.
 func TestWaitsForOtherNamespacesAreNotPartOfThePullTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lane := newParseLanes("remit").turnsOf("a")
+		lane := newParseLanes("remit", lateFor).turnsOf("a")
 		other, _, err := lane.Join(t.Context(), "b")
 		require.NoError(t, err)
 		time.AfterFunc(2*pullTimeout, other.Leave)

@@ -50,8 +50,8 @@ func newLayerTurns() *turns.Turns {
 }
 
 // newParseLanes returns lanes in which one tenant catalog and one global catalog are parsed at a time. A tenant namespace whose catalog
-// did not yield in time comes after others.
-func newParseLanes(global string) *lanes {
+// did not yield in time comes after others for the time lateFor. Images of bundles cannot yield, and are small: their namespaces are not late.
+func newParseLanes(global string, lateFor time.Duration) *lanes {
 	one := func(lateFor time.Duration) *turns.Turns {
 		return &turns.Turns{Slots: 1, Share: 1, Slice: parseSlice, Grace: parseGrace, Late: errYieldTimeout, LateFor: lateFor, Promptly: parsePause}
 	}

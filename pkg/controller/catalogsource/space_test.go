@@ -207,6 +207,8 @@ func TestUnpacksBundlesOneAfterTheOther(t *testing.T) {
 	}
 	first()
 	(<-next)()
+	require.Zero(t, tenants.LateFor, "the image of a bundle cannot yield")
+	require.NotZero(t, i.parses.turnsOf("b").LateFor)
 
 	key := types.NamespacedName{Namespace: "a", Name: "catalog"}
 	take, release := i.spool(key)
