@@ -92,11 +92,8 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		return finding{}, err
 	}
 	defer turn.End()
-	opened, err := i.client.Open(ctx, e.spec.image, access)
+	opened, err := i.open(ctx, access, e)
 	if err != nil {
-		if _, invalid := image.Reference(e.spec.image); invalid == nil && !errors.Is(err, image.ErrImage) {
-			err = unopenedError{err}
-		}
 		return finding{}, err
 	}
 	found := finding{}
@@ -126,6 +123,18 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		return found, nil
 	}
 	return finding{}, err
+}
+
+// open returns the image of an entry. An error that may come from the registry is an unopenedError.
+func (i *images) open(ctx context.Context, access image.Access, e *imageEntry) (*image.Image, error) {
+	opened, err := i.client.Open(ctx, e.spec.image, access)
+	if err == nil || errors.Is(err, image.ErrImage) {
+		return opened, err
+	}
+	if _, invalid := image.Reference(e.spec.image); invalid == nil {
+		err = unopenedError{err}
+	}
+	return nil, err
 }
 
 // userOf returns the user in the configuration of an image.

@@ -153,11 +153,7 @@ func New(o Options) (*Reconciler, error) {
 		snapshots:   newSnapshots(),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
-	for name, l := range map[string]*lanes{
-		"registry": r.connections.lanes.listings, "bundle": r.connections.lanes.bundles, "image": r.images.parses, "layers": r.images.unpacks,
-	} {
-		l.record(o.Journal, name)
-	}
+	r.recordTurns()
 	r.pulls = newPullSecrets(&r.Options)
 	r.images.secrets = r.pulls
 	r.tenants = &tenantServers{Options: &r.Options, managed: r.servers.managed, notify: r.ownedChanged,
@@ -172,6 +168,16 @@ func New(o Options) (*Reconciler, error) {
 		o.Refusals.WatchRefusals(waker.Wake)
 	}
 	return r, nil
+}
+
+// recordTurns makes the journal record whose registries and images are being read.
+func (r *Reconciler) recordTurns() {
+	for name, l := range map[string]*lanes{
+		"registry": r.connections.lanes.listings, "bundle": r.connections.lanes.bundles, "image": r.images.parses, "unpack": r.images.unpacks,
+	} {
+		l.record(r.Journal, name)
+	}
+	r.images.layers.Journal, r.images.layers.Name = r.Journal, "pull"
 }
 
 // SetupWithManager registers the controller, its index and its runnables.

@@ -74,7 +74,7 @@ type Journal struct {
 // Open reads what an earlier process left in the file, and begins to record in it. The file is created if it does not exist. No other
 // process may use it. Records that cannot be read are dropped.
 func Open(path string, c clock.PassiveClock) (*Journal, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the path is a flag of the program
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
@@ -147,7 +147,7 @@ func (j *Journal) Begin(item Item) (wait time.Duration) {
 		return 0
 	}
 	r := record{state: working, item: item}
-	slot := -1
+	var slot int
 	if s := j.suspects[item]; s != nil {
 		r.ends, r.last, slot = s.Ends, s.last, s.slot
 	} else if slot = j.take(); slot < 0 {

@@ -261,8 +261,8 @@ func (t *Turns) activeIn(namespace string) int {
 
 // noteLate records that a namespace is late if its turn, which ends or yields, was asked to do so a while ago, or was too long.
 func (t *Turns) noteLate(w *Turn) {
-	wasAsked := w.asked && time.Since(w.askedAt) >= t.Promptly
-	if t.LateFor == 0 || !wasAsked && !(w.over && t.LateAlone) {
+	wasAsked, wasLong := w.asked && time.Since(w.askedAt) >= t.Promptly, w.over && t.LateAlone
+	if t.LateFor == 0 || !wasAsked && !wasLong {
 		return
 	}
 	if t.late == nil || len(t.late) > maxServed {
