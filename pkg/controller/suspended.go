@@ -58,19 +58,19 @@ func kindsOf() map[string]schema.GroupVersionKind {
 	}
 }
 
-// reporting returns a runnable that reports which objects wait because the program ended several times while it worked on them.
+// reporting returns a runnable that reports which namespaces wait because the program ended several times while it worked on them.
 func reporting(recorder events.EventRecorder, j *journal.Journal) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		for _, s := range j.Suspects() {
 			if s.Ends < 2 {
 				continue
 			}
-			until := s.Until.UTC().Format(time.RFC3339)
-			log.FromContext(ctx).Info("Suspending a namespace: the program ended several times while it worked on this object",
+			until := s.Until().UTC().Format(time.RFC3339)
+			log.FromContext(ctx).Info("Suspending a namespace: the program ended several times while it worked on objects there",
 				"namespace", s.Group, "object", s.Name, "ends", s.Ends, "until", until)
 			if ref := referenceTo(s); ref != nil {
 				recorder.Eventf(ref, nil, corev1.EventTypeWarning, "Suspended", "Reconcile", "%s", status.Note(fmt.Sprintf(
-					"Remit's program ended %d times while it worked on this object, probably because the object needs too much memory: until %s, it continues with nothing in this namespace; make the object, or what it refers to, smaller, or delete it", s.Ends, until)))
+					"Remit's program ended %d times while it worked on objects of this namespace, at last on this one: until %s, it continues with nothing in this namespace. If the object, or what it refers to, is very large, make it smaller or delete it", s.Ends, until)))
 			}
 		}
 		return nil

@@ -24,10 +24,11 @@ func TestReportsSuspendedObjects(t *testing.T) {
 		var err error
 		j, err = journal.Open(path, clock)
 		require.NoError(t, err)
-		clock.Step(time.Hour)
+		j.Wait(journal.Item{})
+		clock.Step(2 * time.Minute)
 		j.Begin(journal.Item{Group: "ns", Name: "csv/ns/a"})
 		j.Begin(journal.Item{Group: "e", Name: "clusterextension/e"})
-		j.Begin(journal.Item{Group: "ns", Name: "image/ns"})
+		j.Begin(journal.Item{Group: "images", Name: "pull/images"})
 	}
 	j, err := journal.Open(path, clock)
 	require.NoError(t, err)
@@ -36,7 +37,7 @@ func TestReportsSuspendedObjects(t *testing.T) {
 	require.NoError(t, reporting(recorder, j)(t.Context()))
 	require.Len(t, recorder.Events, 2)
 	for range 2 {
-		require.Regexp(t, `^Warning Suspended Remit's program ended 3 times while it worked on this object, .* until 2001-09-09T04:\d\d:\d\dZ, it continues`, <-recorder.Events)
+		require.Regexp(t, `^Warning Suspended Remit's program ended 3 times while it worked on objects of this namespace, at last on this one: until 2001-09-09T01:\d\d:\d\dZ, it continues`, <-recorder.Events)
 	}
 	require.Equal(t, &corev1.ObjectReference{APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Namespace: "ns", Name: "a"},
 		referenceTo(journal.Suspect{Item: journal.Item{Name: "csv/ns/a"}}))

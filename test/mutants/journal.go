@@ -3,55 +3,67 @@ package mutants
 // ending returns the mutants of the rule that what ends a program waits.
 func ending() []Mutant {
 	const pkg, file = "pkg/lib/journal", "pkg/lib/journal/journal.go"
-	const suspends, one = "TestAnItemThatEndsSeveralProcessesSuspendsItsNamespace", "TestSuspectsBeginOneAfterTheOther"
+	const suspends, one = "TestAGroupThatEndsSeveralProcessesIsSuspended", "TestSuspectsBeginOneAfterTheOther"
 	return []Mutant{
 		{
 			Name: "what-ended-the-program-is-forgotten", Rule: 8, File: file,
-			Old:    "		if r.state == working {",
-			New:    "		if r.state == suspect {",
+			Old:    "			s.Item, s.Ends, s.last, s.began = r.item, s.Ends+1, now, r.at",
+			New:    "			s.Item, s.Ends, s.last, s.began = r.item, 1, now, r.at",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "suspects-begin-together", Rule: 8, File: file,
-			Old:    "s.Until = now.Add(time.Duration(first) * stagger)",
-			New:    "s.Until = now",
+			Old:    "time.Duration(s.turn)*stagger",
+			New:    "stagger",
 			Killer: unit(pkg, one),
 		},
 		{
-			Name: "only-the-suspect-is-suspended", Rule: 8, File: file,
-			Old:    "if s.Item == item || s.Ends > 1 && s.Group == item.Group {",
-			New:    "if s.Item == item {",
-			Killer: unit(pkg, suspends),
+			Name: "turns-of-suspects-begin-at-the-start", Rule: 8, File: file,
+			Old:    "		j.begun = now\n",
+			New:    "		j.begun = now.Add(-time.Minute)\n",
+			Killer: unit(pkg, one),
 		},
 		{
-			Name: "an-end-suspends-everybody", Rule: 8, File: file,
-			Old:    "if s.Item == item || s.Ends > 1 && s.Group == item.Group {",
-			New:    "if s.Item == item || s.Ends > 1 {",
-			Killer: unit(pkg, suspends),
-		},
-		{
-			Name: "finished-work-stays-suspect", Rule: 8, File: file,
-			Old:    "	delete(j.suspects, item)\n",
+			Name: "suspects-begin-in-any-order", Rule: 8, File: file,
+			Old:    "b.began.Compare(a.began), ",
 			New:    "",
-			Killer: unit(pkg, suspends),
+			Killer: unit(pkg, one),
 		},
 		{
 			Name: "suspects-are-in-no-file", Rule: 8, File: file,
-			Old:    "		j.write(s.slot, record{state: suspect, ends: s.Ends, last: s.last, item: s.Item})\n",
-			New:    "",
+			Old:    "		j.write(j.take(), record{state: suspect, ends: s.Ends, at: s.last, item: s.Item})\n",
+			New:    "		j.write(j.take(), record{item: s.Item})\n",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "suspects-are-remembered-forever", Rule: 8, File: file,
-			Old:    "		if now.Sub(s.last) > memory || s.last.After(now) {",
-			New:    "		if s.last.After(now) {",
-			Killer: unit(pkg, "TestSuspectsAreForgotten"),
+			Old:    "		if now.Sub(s.last) <= max(shortestMemory, 2*pause(s.Ends)) {",
+			New:    "		if now.Sub(s.last) >= 0 {",
+			Killer: unit(pkg, suspends),
+		},
+		{
+			Name: "suspects-use-all-records", Rule: 8, File: file,
+			Old:    "	maxSuspects = slots / 2",
+			New:    "	maxSuspects = slots",
+			Killer: unit(pkg, "TestManyItems"),
 		},
 		{
 			Name: "the-first-worker-finishes-an-item", Rule: 8, File: file,
 			Old:    "	if w.workers--; w.workers > 0 {",
 			New:    "	if w.workers < 0 {",
 			Killer: unit(pkg, "TestAnItemCanHaveSeveralWorkers"),
+		},
+		{
+			Name: "stopped-work-is-suspect", Rule: 8, File: file,
+			Old:    "	for _, w := range j.working {\n		j.write(w.slot, record{})\n	}\n",
+			New:    "",
+			Killer: unit(pkg, "TestWorkThatIsStoppedIsNotSuspect"),
+		},
+		{
+			Name: "trusted-namespaces-are-suspended", Rule: 8, File: file,
+			Old:    "	if j == nil || slices.Contains(j.trusted, item.Group) {",
+			New:    "	if j == nil {",
+			Killer: unit(pkg, "TestTrustedGroupsAreNotRecorded"),
 		},
 		{
 			Name: "queues-do-not-wait-for-suspects", Rule: 8, File: "pkg/lib/fairqueue/options.go",

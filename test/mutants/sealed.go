@@ -21,8 +21,8 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "accounts-with-names-write-no-roles", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "; apierrors.IsForbidden(err) {",
-			New:    "; apierrors.IsForbidden(err) && sealed != nil {",
+			Old:    "	if !apierrors.IsForbidden(err) {",
+			New:    "	if !apierrors.IsForbidden(err) || sealed == nil {",
 			Killer: unit("pkg/step/execute", bound),
 		},
 		{

@@ -120,9 +120,21 @@ func turnsOfRoles() []Mutant {
 		},
 		{
 			Name: "slow-namespaces-take-turns-of-any-length", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
-			Old:    "(c == slow || best == nil)",
-			New:    "best == nil",
+			Old:    "best == nil || its < used {",
+			New:    "best == nil || its < used && false {",
 			Killer: unit("pkg/lib/fairqueue", "TestOfSlowNamespacesTheOneThatTookLeastIsFirst"),
+		},
+		{
+			Name: "usage-never-decays", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "math.Exp2(-float64(t.limits.Clock.Since(used.at))/float64(usageHalf))",
+			New:    "math.Exp2(-float64(t.limits.Clock.Since(used.at))/float64(1000*usageHalf))",
+			Killer: unit("pkg/lib/fairqueue", "TestTheUsageOfSlowNamespacesDecays"),
+		},
+		{
+			Name: "new-names-are-always-first", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Old:    "usage{t.usedBy(g, t.leastUsed()) + own,",
+			New:    "usage{t.usedBy(g, 0) + own,",
+			Killer: unit("pkg/lib/fairqueue", "TestTheUsageOfSlowNamespacesDecays"),
 		},
 		{
 			Name: "small-plans-take-any-time", Rule: 8, File: "pkg/controller/installplan/large.go",

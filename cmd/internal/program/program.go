@@ -102,7 +102,7 @@ func (v *flagValues) openJournal(logger logr.Logger) *journal.Journal {
 	if v.journal == "" {
 		return nil
 	}
-	j, err := journal.Open(v.journal, clock.RealClock{})
+	j, err := journal.Open(v.journal, clock.RealClock{}, v.catalogNamespace, v.namespace)
 	if err != nil {
 		logger.Error(err, "Objects at which the program ends will not have to wait")
 		return nil
@@ -206,6 +206,8 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	if err := check(ctx); err != nil {
 		return err
 	}
+	work := v.openJournal(logger)
+	defer func() { _ = work.Close() }()                                  // a signal, or a lost Lease, ends the program for a reason that is not its work
 	mgr, err := controller.NewManager(config, controller.ManagerOptions{ //nolint:contextcheck // opening a port does not wait
 		UserAgent:      p.UserAgent,
 		Namespace:      v.namespace,
@@ -213,7 +215,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		HealthAddress:  v.healthAddress,
 		LeaderElection: v.leaderElect,
 		LeaseDuration:  v.leaseDuration,
-		Journal:        v.openJournal(logger),
+		Journal:        work,
 		Trim:           p.Trim,
 	})
 	if err != nil {

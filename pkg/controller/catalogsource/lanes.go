@@ -22,12 +22,9 @@ type lanes struct {
 	global, tenants *turns.Turns
 }
 
-// record makes the journal record under a name whose turn it is. It must be called before the lanes are used.
-func (l *lanes) record(j *journal.Journal, name string) {
-	for _, t := range []*turns.Turns{l.global, l.tenants} {
-		t.Journal, t.Name = j, name
-	}
-}
+// record makes the journal record under a name which tenant's turn it is. It must be called before the lanes are used. Administrators
+// choose what is in the global catalog namespace, and it is read at each start: at the end of the program, it would always be suspect.
+func (l *lanes) record(j *journal.Journal, name string) { l.tenants.Journal, l.tenants.Name = j, name }
 
 func (l *lanes) turnsOf(namespace string) *turns.Turns {
 	if namespace == l.reserved {

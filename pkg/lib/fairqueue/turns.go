@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"container/list"
+	"math"
 	"sync"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // class is the recent behavior of a group. The groups of a class take turns in a ring, and the rings of the classes
 // take turns.
 type class int
+
+// usageHalf is the time in which the usage of a slow group halves.
+const usageHalf = 10 * time.Minute
 
 const (
 	// quick groups had a quick item recently, and no slow one for a long time.
@@ -40,7 +44,7 @@ type turns[T comparable] struct {
 	// slowGroups and quickGroups contain the names of the groups that are slow or quick, until they expire.
 	// distrusted contains those that cannot be quick because of a slow item.
 	slowGroups, quickGroups, distrusted *cache.Expiring
-	// used is how long the slow items of a group took, until the group had none for SlowForMost.
+	// used contains the usage of the groups that had a slow item in the last SlowForMost.
 	used *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
@@ -134,19 +138,51 @@ func (t *turns[T]) Pop() T {
 // first returns the group of a class whose turn it is. Of the slow ones, it is the one whose items took the least time, because they
 // share few workers: in turns, those that take ten minutes each would leave little for those that take seconds.
 func (t *turns[T]) first(c class) (best *group[T]) {
-	for e := t.rings[c].Front(); e != nil && (c == slow || best == nil); e = e.Next() {
-		g, _ := e.Value.(*group[T]) // rings contain only groups
-		if best == nil || t.usedBy(g) < t.usedBy(best) {
-			best = g
+	if c != slow {
+		best, _ = t.rings[c].Front().Value.(*group[T]) // rings contain only groups
+		return best
+	}
+	least, used := t.leastUsed(), time.Duration(0)
+	for e := t.rings[c].Front(); e != nil; e = e.Next() {
+		g, _ := e.Value.(*group[T])
+		if its := t.usedBy(g, least); best == nil || its < used {
+			best, used = g, its
 		}
 	}
 	return best
 }
 
-func (t *turns[T]) usedBy(g *group[T]) time.Duration {
-	recorded, _ := t.used.Get(g.name)
-	used, _ := recorded.(time.Duration)
-	return used
+// usage is how long the slow items of a group took, as of a time. It halves every usageHalf, so that a group that was slow for long does
+// not come after others for as long again.
+type usage struct {
+	time time.Duration
+	at   time.Time
+}
+
+// usedBy returns the usage of a group, or least if it has none. This is the least usage of those that wait: otherwise, whoever takes a new
+// name for each slow item would always be first.
+func (t *turns[T]) usedBy(g *group[T], least time.Duration) time.Duration {
+	recorded, ok := t.used.Get(g.name)
+	if !ok {
+		return least
+	}
+	used, _ := recorded.(usage)
+	return time.Duration(float64(used.time) * math.Exp2(-float64(t.limits.Clock.Since(used.at))/float64(usageHalf)))
+}
+
+// leastUsed returns the least usage of the slow groups that wait, or 0.
+func (t *turns[T]) leastUsed() time.Duration {
+	least := time.Duration(-1)
+	for e := t.rings[slow].Front(); e != nil; e = e.Next() {
+		g, _ := e.Value.(*group[T])
+		if _, ok := t.used.Get(g.name); !ok {
+			continue
+		}
+		if used := t.usedBy(g, 0); least < 0 || used < least {
+			least = used
+		}
+	}
+	return max(least, 0)
 }
 
 // next returns the class whose turn it is. If all classes have become blocked since Len was called, because time has
@@ -197,7 +233,7 @@ func (t *turns[T]) learn(g *group[T], took, waited time.Duration) {
 		t.quickGroups.Delete(g.name)
 		t.remember(t.distrusted, g, min(max(SlowFor, distrustTimes*took), DistrustForMost))
 		if own := took - waited; own > Slow {
-			t.used.Set(g.name, t.usedBy(g)+own, SlowForMost)
+			t.used.Set(g.name, usage{t.usedBy(g, t.leastUsed()) + own, t.limits.Clock.Now()}, SlowForMost)
 			t.remember(t.slowGroups, g, min(max(SlowFor, slowTimes*own), SlowForMost))
 		}
 	} else if _, isDistrusted := t.distrusted.Get(g.name); !isDistrusted && !t.wasQuick(g) {

@@ -1,13 +1,14 @@
 // Package journal records what a program is working on in a file that outlives the process. If the process ends without finishing
-// that work, for example because an object of a user needs more memory than the program may use, the next process knows which
+// that work, for example because an object of a user needs more memory than the program may use, the next process knows whose
 // objects it was working on. Otherwise, it would begin with the same objects again, and no other user's would ever have their turn.
 //
-// What was being worked on when a process ended becomes suspect. The next process begins with suspects one after the other, so that
-// another end can be attributed to one of them. A suspect that ends a process again suspends its whole group (namespace), for one
-// minute at first, and for longer each time. Work that is finished is no longer suspect (docs/adr/0102).
+// A group (namespace) on which a process was working when it ended becomes suspect. The next process begins with suspects one after the
+// other, so that another end can be attributed to one of them. A suspect that ends a process again is suspended, for one minute at
+// first, and for longer each time, until no process has ended while it worked on the group for a while (docs/adr/0102).
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,58 +23,66 @@ import (
 )
 
 const (
-	// slots is the number of items that the file records. A program has fewer workers.
-	slots = 256
+	// slots is the number of records in the file, of which at most maxSuspects are for suspects. A program has fewer workers than the rest.
+	slots       = 256
+	maxSuspects = slots / 2
 	// slotSize is the size of a record in bytes: two names of at most 253 bytes each, and the name of a controller.
 	slotSize = 1 << 10
-	// stagger is the time between the first attempts to continue with suspects.
-	stagger = time.Second
+	// stagger is the time between the beginnings of the work on two suspects.
+	stagger = 5 * time.Second
 	// firstPause is how long a group is suspended after the second end; the time is multiplied by pauseFactor each time, up to lastPause.
 	firstPause  = time.Minute
 	pauseFactor = 4
 	lastPause   = time.Hour
-	// memory is how long an item remains suspect after the last end that it was part of.
-	memory = 24 * time.Hour
+	// shortestMemory is for how long at least a group is suspect after an end. Work that is finished proves nothing: a user can have
+	// other objects in the same namespace, and create the one that ends the program again with another name.
+	shortestMemory = 10 * time.Minute
 )
 
 // Item identifies what is being worked on. Both strings consist of names of the API, and contain no spaces.
 type Item struct {
-	// Group is the namespace, or the name of a cluster-scoped object. All items of a group are suspended together.
+	// Group is the namespace, or the name of a cluster-scoped object.
 	Group string
 	// Name is unique in the program: the name of the controller, a slash, and that of the object.
 	Name string
 }
 
-// Suspect is an item that was being worked on when a process ended.
+// Suspect is a group on which a process was working when it ended.
 type Suspect struct {
+	// Item is what the process was working on, or one of several items of the group.
 	Item
 
 	// Ends is the number of processes that ended.
 	Ends int
-	// Until is when the work on the item continues. If Ends is greater than one, it applies to the whole group.
-	Until time.Time
-	// last is when the last of the processes ended, as far as known.
-	last time.Time
-	slot int
+	// last is when the last of them ended, as far as known, and began is when it had begun to work on the item.
+	last, began time.Time
+	// turn is the position among the suspects, which begin one after the other.
+	turn int
+}
+
+// Journal is the record of one process. A nil Journal records nothing. It is safe for concurrent use.
+type Journal struct {
+	clock clock.PassiveClock
+	// trusted are the groups on which the work is not recorded.
+	trusted []string
+
+	mu   sync.Mutex
+	file *os.File
+	free []int
+	// begun is when the process began to work, which can be long after it started: it may have to become the leader.
+	begun   time.Time
+	working map[Item]*work
+	// suspects contains the suspects by group.
+	suspects map[string]*Suspect
 }
 
 // work is an item that is being worked on, by a number of workers.
 type work struct{ slot, workers int }
 
-// Journal is the record of one process. A nil Journal records nothing. It is safe for concurrent use.
-type Journal struct {
-	clock clock.PassiveClock
-
-	mu       sync.Mutex
-	file     *os.File
-	free     []int
-	working  map[Item]*work
-	suspects map[Item]*Suspect
-}
-
 // Open reads what an earlier process left in the file, and begins to record in it. The file is created if it does not exist. No other
-// process may use it. Records that cannot be read are dropped.
-func Open(path string, c clock.PassiveClock) (*Journal, error) {
+// process may use it. Records that cannot be read are dropped. The groups that are trusted never wait: administrators choose what is in
+// them, and others need it.
+func Open(path string, c clock.PassiveClock, trusted ...string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -82,7 +91,7 @@ func Open(path string, c clock.PassiveClock) (*Journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read journal: %w", err), file.Close())
 	}
-	j := &Journal{clock: c, file: file, working: map[Item]*work{}, suspects: map[Item]*Suspect{}}
+	j := &Journal{clock: c, trusted: trusted, file: file, working: map[Item]*work{}, suspects: map[string]*Suspect{}}
 	j.learn(string(text))
 	for slot := slots - 1; slot >= 0; slot-- {
 		j.free = append(j.free, slot)
@@ -91,8 +100,7 @@ func Open(path string, c clock.PassiveClock) (*Journal, error) {
 		return nil, errors.Join(fmt.Errorf("clear journal: %w", err), file.Close())
 	}
 	for _, s := range j.suspects {
-		s.slot = j.take()
-		j.write(s.slot, record{state: suspect, ends: s.Ends, last: s.last, item: s.Item})
+		j.write(j.take(), record{state: suspect, ends: s.Ends, at: s.last, item: s.Item})
 	}
 	return j, nil
 }
@@ -100,30 +108,55 @@ func Open(path string, c clock.PassiveClock) (*Journal, error) {
 // learn makes suspects of what an earlier process left.
 func (j *Journal) learn(text string) {
 	now := j.clock.Now()
-	first := 0 // the number of suspects with one end
+	var left []record
 	for at := 0; at+slotSize <= len(text); at += slotSize {
-		r, ok := parse(text[at : at+slotSize])
-		if !ok {
-			continue
+		if r, ok := parse(text[at : at+slotSize]); ok && !r.at.After(now) {
+			left = append(left, r)
 		}
-		s := &Suspect{Item: r.item, Ends: r.ends, last: r.last}
-		if r.state == working {
-			s.Ends, s.last = s.Ends+1, now
+	}
+	slices.SortStableFunc(left, func(a, b record) int { return cmp.Compare(a.state, b.state) }) // suspects before work
+	for _, r := range left {
+		s := j.suspects[r.item.Group]
+		if s == nil {
+			s = &Suspect{Item: r.item}
+			j.suspects[r.item.Group] = s
 		}
-		if now.Sub(s.last) > memory || s.last.After(now) {
-			continue
+		switch {
+		case r.state == suspect:
+			s.Ends, s.last = r.ends, r.at
+		case s.last != now || s.Ends == 0: // the first item of the group
+			s.Item, s.Ends, s.last, s.began = r.item, s.Ends+1, now, r.at
+		case r.at.After(s.began):
+			s.Item, s.began = r.item, r.at
 		}
-		s.Until = s.last.Add(pause(s.Ends))
-		if s.Ends == 1 {
-			first++
-			s.Until = now.Add(time.Duration(first) * stagger)
+	}
+	j.order(now)
+}
+
+// order forgets old suspects, and decides in which order the work on the others begins: first on what had begun last, because what ends a
+// program usually does so soon.
+func (j *Journal) order(now time.Time) {
+	var all []*Suspect
+	for _, s := range j.suspects {
+		if now.Sub(s.last) <= max(shortestMemory, 2*pause(s.Ends)) {
+			all = append(all, s)
 		}
-		j.suspects[s.Item] = s
+	}
+	slices.SortFunc(all, func(a, b *Suspect) int {
+		return cmp.Or(b.last.Compare(a.last), b.began.Compare(a.began), strings.Compare(a.Group, b.Group))
+	})
+	clear(j.suspects)
+	for i, s := range all[:min(len(all), maxSuspects)] {
+		s.turn = i + 1
+		j.suspects[s.Group] = s
 	}
 }
 
 // pause returns how long a group is suspended.
 func pause(ends int) time.Duration {
+	if ends < 2 {
+		return 0
+	}
 	d := firstPause
 	for range ends - 2 {
 		d = min(d*pauseFactor, lastPause)
@@ -131,10 +164,13 @@ func pause(ends int) time.Duration {
 	return d
 }
 
+// Until returns when the suspension of the group ends.
+func (s Suspect) Until() time.Time { return s.last.Add(pause(s.Ends)) }
+
 // Begin records that the work on an item begins. It returns how long the item has to wait, or 0 if the work can begin; then, Done must
 // follow.
 func (j *Journal) Begin(item Item) (wait time.Duration) {
-	if j == nil {
+	if j == nil || slices.Contains(j.trusted, item.Group) {
 		return 0
 	}
 	j.mu.Lock()
@@ -146,15 +182,12 @@ func (j *Journal) Begin(item Item) (wait time.Duration) {
 		w.workers++
 		return 0
 	}
-	r := record{state: working, item: item}
-	var slot int
-	if s := j.suspects[item]; s != nil {
-		r.ends, r.last, slot = s.Ends, s.last, s.slot
-	} else if slot = j.take(); slot < 0 {
+	slot := j.take()
+	if slot < 0 {
 		return 0
 	}
 	j.working[item] = &work{slot: slot, workers: 1}
-	j.write(slot, r)
+	j.write(slot, record{state: working, at: j.clock.Now(), item: item})
 	return 0
 }
 
@@ -168,17 +201,25 @@ func (j *Journal) Wait(item Item) time.Duration {
 	return j.wait(item)
 }
 
-// wait returns how long an item has to wait because it, or another item of its group, is suspect.
-func (j *Journal) wait(item Item) (wait time.Duration) {
-	for _, s := range j.suspects {
-		if s.Item == item || s.Ends > 1 && s.Group == item.Group {
-			wait = max(wait, s.Until.Sub(j.clock.Now()))
-		}
+// wait returns how long an item has to wait because its group is suspect. Suspensions that end at the same time, or have ended, end one
+// after the other.
+func (j *Journal) wait(item Item) time.Duration {
+	now := j.clock.Now()
+	if j.begun.IsZero() {
+		j.begun = now
 	}
-	return wait
+	s := j.suspects[item.Group]
+	if s == nil {
+		return 0
+	}
+	from := s.Until()
+	if from.Before(j.begun) {
+		from = j.begun
+	}
+	return max(0, from.Add(time.Duration(s.turn)*stagger).Sub(now))
 }
 
-// Done records that the work on an item is finished, whether it succeeded or not. The item is no longer suspect.
+// Done records that the work on an item is finished, whether it succeeded or not.
 func (j *Journal) Done(item Item) {
 	if j == nil {
 		return
@@ -193,12 +234,11 @@ func (j *Journal) Done(item Item) {
 		return
 	}
 	delete(j.working, item)
-	delete(j.suspects, item)
 	j.free = append(j.free, w.slot)
 	j.write(w.slot, record{})
 }
 
-// Suspects returns the suspects, ordered by name.
+// Suspects returns the suspects, ordered by group.
 func (j *Journal) Suspects() (out []Suspect) {
 	if j == nil {
 		return nil
@@ -208,14 +248,21 @@ func (j *Journal) Suspects() (out []Suspect) {
 	for _, s := range j.suspects {
 		out = append(out, *s)
 	}
-	slices.SortFunc(out, func(a, b Suspect) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b Suspect) int { return strings.Compare(a.Group, b.Group) })
 	return out
 }
 
-// Close closes the file. Work that is not finished becomes suspect.
+// Close must be called when the process ends for a reason that is not its work, such as a signal. Work that is not finished does not become
+// suspect.
 func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for _, w := range j.working {
+		j.write(w.slot, record{})
+	}
 	return j.file.Close()
 }
 
@@ -238,22 +285,24 @@ func (j *Journal) write(slot int, r record) {
 type state string
 
 const (
-	working state = "working"
 	suspect state = "suspect"
+	working state = "working"
 )
 
 // record is the content of a slot: fields that are separated by spaces. The empty record is a free slot.
 type record struct {
 	state state
-	ends  int
-	last  time.Time
-	item  Item
+	// ends is the number of ends of a suspect.
+	ends int
+	// at is the time of the last end of a suspect, or the beginning of the work.
+	at   time.Time
+	item Item
 }
 
 func (r record) bytes() []byte {
 	out := make([]byte, slotSize)
 	if r.state != "" {
-		text := fmt.Sprintf("%s %d %d %s %s ", r.state, r.ends, r.last.Unix(), r.item.Group, r.item.Name)
+		text := fmt.Sprintf("%s %d %d %s %s ", r.state, r.ends, r.at.Unix(), r.item.Group, r.item.Name)
 		if len(text) <= slotSize {
 			copy(out, text)
 		}
@@ -267,8 +316,8 @@ func parse(text string) (r record, ok bool) {
 		return r, false
 	}
 	ends, err := strconv.Atoi(fields[1])
-	last, err2 := strconv.ParseInt(fields[2], 10, 64)
-	r = record{state: state(fields[0]), ends: ends, last: time.Unix(last, 0), item: Item{Group: fields[3], Name: fields[4]}}
-	isKnown := r.state == working && ends >= 0 || r.state == suspect && ends > 0
+	at, err2 := strconv.ParseInt(fields[2], 10, 64)
+	r = record{state: state(fields[0]), ends: ends, at: time.Unix(at, 0), item: Item{Group: fields[3], Name: fields[4]}}
+	isKnown := r.state == working && ends == 0 || r.state == suspect && ends > 0
 	return r, err == nil && err2 == nil && isKnown && ends < 1000
 }

@@ -34,6 +34,9 @@ func (w world) process() *journal.Journal {
 	return j
 }
 
+// stagger is the time between the beginnings of the work on two suspects.
+const stagger = 5 * time.Second
+
 func item(group, name string) journal.Item {
 	return journal.Item{Group: group, Name: "csv/" + group + "/" + name}
 }
@@ -58,77 +61,117 @@ func TestAnItemCanHaveSeveralWorkers(t *testing.T) {
 	require.Zero(t, j.Begin(item("ns", "a")))
 	j.Done(item("ns", "a"))
 	require.Len(t, w.process().Suspects(), 1)
-	w.clock.Step(time.Minute)
+	w.clock.Step(time.Hour)
+	require.Empty(t, w.process().Suspects(), "it is forgotten")
 	j = w.process()
-	require.Equal(t, time.Second, j.Wait(item("ns", "a")))
-	w.clock.Step(time.Second)
-	require.Zero(t, j.Wait(item("ns", "a")))
-	require.Zero(t, j.Begin(item("ns", "a")))
-	require.Zero(t, j.Begin(item("ns", "a")))
-	j.Done(item("ns", "a"))
-	j.Done(item("ns", "a"))
+	for range 2 {
+		require.Zero(t, j.Begin(item("ns", "a")))
+	}
+	for range 2 {
+		j.Done(item("ns", "a"))
+	}
 	require.Empty(t, w.process().Suspects())
 }
 
+// The turns begin with the first work, which can be long after the start: a program may have to become the leader.
 func TestSuspectsBeginOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	j := w.process()
 	for i := range 3 {
 		require.Zero(t, j.Begin(item(fmt.Sprint("ns", i), "a")))
+		w.clock.Step(time.Second)
 	}
 	j = w.process()
-	require.Zero(t, j.Begin(item("ns0", "b")), "other items of the namespace do not wait")
-	waits := map[time.Duration]bool{}
+	w.clock.Step(time.Minute)
+	require.Zero(t, j.Begin(item("other", "a")), "others do not wait")
 	for i := range 3 {
-		waits[j.Begin(item(fmt.Sprint("ns", i), "a"))] = true
+		require.Equal(t, time.Duration(3-i)*stagger, j.Begin(item(fmt.Sprint("ns", i), "b")), "what began last comes first")
 	}
-	require.Equal(t, map[time.Duration]bool{time.Second: true, 2 * time.Second: true, 3 * time.Second: true}, waits)
-	w.clock.Step(3 * time.Second)
-	for i := range 3 {
-		require.Zero(t, j.Begin(item(fmt.Sprint("ns", i), "a")))
-		j.Done(item(fmt.Sprint("ns", i), "a"))
+	w.clock.Step(stagger)
+	require.Zero(t, j.Wait(item("ns2", "a")))
+	require.Zero(t, j.Begin(item("ns2", "a")))
+
+	j = w.process()
+	ends := map[string]int{}
+	for _, s := range j.Suspects() {
+		ends[s.Group] = s.Ends
 	}
-	require.Empty(t, j.Suspects())
-	require.Len(t, w.process().Suspects(), 1, "the one that was not finished")
+	require.Equal(t, map[string]int{"ns0": 1, "ns1": 1, "ns2": 2, "other": 1}, ends, "two had not begun")
 }
 
-func TestAnItemThatEndsSeveralProcessesSuspendsItsNamespace(t *testing.T) {
+func TestAGroupThatEndsSeveralProcessesIsSuspended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for i, pause := range []time.Duration{time.Second, time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour, time.Hour} {
+	for i, pause := range []time.Duration{0, time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour, time.Hour} {
 		j := w.process()
-		require.Len(t, j.Suspects(), min(i, 1))
-		w.clock.Step(time.Hour)
-		require.Zero(t, j.Begin(item("ns", "a")))
+		w.clock.Step(j.Wait(item("ns", "a")))
+		name := fmt.Sprint("a", i) // its object gets another name each time
+		require.Zero(t, j.Begin(item("ns", name)))
+		require.Zero(t, j.Begin(item("ns", "good")))
+		j.Done(item("ns", "good"))
 		require.Zero(t, j.Begin(item("other", "b")))
 		j.Done(item("other", "b"))
 
 		j = w.process()
+		require.Len(t, j.Suspects(), 1)
 		require.Equal(t, i+1, j.Suspects()[0].Ends)
-		require.Equal(t, pause, j.Begin(item("ns", "a")))
-		if i > 0 {
-			require.Equal(t, pause, j.Begin(item("ns", "b")), "the namespace is suspended")
-			w.clock.Step(pause / 2)
-			require.Equal(t, pause/2, w.process().Begin(item("ns", "b")), "another process ended for another reason")
-		}
-		require.Zero(t, j.Begin(item("other", "b")), "other namespaces are not")
-		j.Done(item("other", "b"))
+		require.Equal(t, item("ns", name), j.Suspects()[0].Item)
+		require.Equal(t, pause+stagger, j.Wait(item("ns", "another")), "the whole namespace is suspended")
+		require.Zero(t, j.Wait(item("other", "b")), "other namespaces are not")
+		w.clock.Step(pause / 2)
+		require.Equal(t, pause-pause/2+stagger, w.process().Wait(item("ns", "a")), "another process ended for another reason")
 	}
-	j := w.process()
-	w.clock.Step(time.Hour)
-	require.Zero(t, j.Begin(item("ns", "a")))
-	j.Done(item("ns", "a"))
-	require.Zero(t, w.process().Begin(item("ns", "b")), "it was finished")
+	w.clock.Step(2*time.Hour + time.Second)
+	require.Empty(t, w.process().Suspects())
 }
 
-func TestSuspectsAreForgotten(t *testing.T) {
+// At first, suspects whose suspensions end at the same time began together, so that each end counted for all of them.
+func TestSuspensionsEndOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.process().Begin(item("ns", "a"))
-	require.Len(t, w.process().Suspects(), 1)
-	w.clock.Step(25 * time.Hour)
-	require.Empty(t, w.process().Suspects())
+	for range 2 {
+		j := w.process()
+		w.clock.Step(max(j.Wait(item("bad", "a")), j.Wait(item("innocent", "a"))))
+		require.Zero(t, j.Begin(item("innocent", "a")))
+		w.clock.Step(time.Second)
+		require.Zero(t, j.Begin(item("bad", "a")))
+	}
+	j := w.process()
+	require.Equal(t, time.Minute+stagger, j.Wait(item("bad", "a")))
+	require.Equal(t, time.Minute+2*stagger, j.Wait(item("innocent", "a")))
+	w.clock.Step(time.Minute + stagger)
+	require.Zero(t, j.Begin(item("bad", "a")))
+	j = w.process()
+	require.Equal(t, 3, j.Suspects()[0].Ends)
+	require.Equal(t, 2, j.Suspects()[1].Ends)
+	require.Equal(t, 2*stagger, j.Wait(item("innocent", "a")))
+}
+
+// A program that is stopped did not end because of its work.
+func TestWorkThatIsStoppedIsNotSuspect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	j := w.process()
+	require.Zero(t, j.Begin(item("bad", "a")))
+	j = w.process()
+	require.Zero(t, j.Begin(item("ns", "a")))
+	require.NoError(t, j.Close())
+	require.Len(t, w.process().Suspects(), 1, "what was suspect before")
+	require.NoError(t, (*journal.Journal)(nil).Close())
+}
+
+func TestTrustedGroupsAreNotRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	j, err := journal.Open(w.path, w.clock, "global")
+	require.NoError(t, err)
+	require.Zero(t, j.Begin(item("global", "a")))
+	require.Zero(t, j.Begin(item("ns", "a")))
+	j.Done(item("global", "a"))
+	suspects := w.process().Suspects()
+	require.Len(t, suspects, 1)
+	require.Equal(t, "ns", suspects[0].Group)
 }
 
 func TestManyItems(t *testing.T) {
@@ -144,13 +187,17 @@ func TestManyItems(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 256<<10, info.Size())
 	j = w.process()
-	require.Len(t, j.Suspects(), 256)
-	w.clock.Step(10 * time.Minute)
-	for i := range 300 {
-		require.Zero(t, j.Begin(item(fmt.Sprint("ns", i), long)))
-		j.Done(item(fmt.Sprint("ns", i), long))
-	}
-	require.Empty(t, w.process().Suspects())
+	require.Len(t, j.Suspects(), 128)
+	require.Zero(t, j.Begin(item("new", "a")), "there are records for work")
+	require.Len(t, w.process().Suspects(), 128)
+	require.Equal(t, 1, func() (n int) {
+		for _, s := range w.process().Suspects() {
+			if s.Group == "new" {
+				n++
+			}
+		}
+		return n
+	}())
 }
 
 func record(text string) string { return text + strings.Repeat("\x00", 1<<10-len(text)) }
@@ -161,7 +208,7 @@ func TestAnUnreadableFile(t *testing.T) {
 	for _, text := range []string{
 		"", "x", strings.Repeat("x", 1<<20), strings.Repeat("working 1 1 a b ", 64), strings.Repeat("\x00", 1<<18),
 		record("working x 1 a b "), record("working 1 x a b "), record("working 1 1 a "), record("other 1 1000000000 a b "),
-		record("suspect 0 1000000000 a b "), record("suspect 1 2000000000 a b "), record("working 1000000 1 a b "),
+		record("suspect 0 1000000000 a b "), record("suspect 1 2000000000 a b "), record("working 1 1 a b "),
 	} {
 		require.NoError(t, os.WriteFile(w.path, []byte(text), 0o600))
 		j := w.process()

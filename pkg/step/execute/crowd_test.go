@@ -64,9 +64,7 @@ func TestARoleThatCannotBeSealedIsNotFilledAmongManyBindings(t *testing.T) {
 		require.ErrorContains(t, err, "there are more than 100")
 		live := &rbacv1.Role{}
 		require.NoError(t, client.IgnoreNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), live)))
-		for _, rule := range live.Rules {
-			require.Contains(t, rule.ResourceNames[0], "remit/sealed:")
-		}
+		require.Empty(t, live.Rules, "it was not sealed")
 	}
 	for i := range 100 {
 		require.NoError(t, s.client.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.role.GetNamespace(), Name: fmt.Sprint("b", i)}}))

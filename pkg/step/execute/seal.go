@@ -49,11 +49,10 @@ func (r *Roles) refill(ctx context.Context, c client.Client, live, role *unstruc
 	if _, _, err := apply.From(ctx, client.NewDryRunClient(c), live, role, r.Owner); err != nil {
 		return nil, true, err
 	}
-	sealed, whole, err := r.seal(ctx, c, live, role)
+	sealed, err := r.seal(ctx, c, live, role)
 	if err != nil {
 		return live, true, err
 	}
-	r.few = !whole
 	return cmp.Or(sealed, live), true, r.judgeLive(ctx, live, role)
 }
 
@@ -63,13 +62,18 @@ func (r Roles) isSealable(obj *unstructured.Unstructured) bool {
 }
 
 // seal seals a Role, and returns it, or nil if none of its rules can be sealed. An account that has permissions only for certain names
-// may not write a rule for another name; for such an account, seal omits the rules with resource names, and whole is false.
-func (r Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (sealed *unstructured.Unstructured, whole bool, err error) {
-	if sealed, err = r.writeSeal(ctx, c, live, role); apierrors.IsForbidden(err) {
-		sealed, err = r.writeSeal(ctx, c, live, withoutNames(role))
-		return sealed, false, err
+// may not write a rule for another name; for such an account, seal omits the rules with resource names. It seals no Role in this way, and
+// takes no rules away, if the namespace has more than few bindings.
+func (r *Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	sealed, err := r.writeSeal(ctx, c, live, role)
+	if !apierrors.IsForbidden(err) {
+		return sealed, err
 	}
-	return sealed, true, err
+	r.few = true
+	if err := r.judgeUnseen(ctx, role); err != nil {
+		return nil, err
+	}
+	return r.writeSeal(ctx, c, live, withoutNames(role))
 }
 
 func (r Roles) writeSeal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
