@@ -61,7 +61,7 @@ func TestARoleThatCannotBeSealedIsNotFilledAmongManyBindings(t *testing.T) {
 		s.role.Object["rules"] = s.role.Object["rules"].([]any)[2-rules:]
 		err := s.ensure(account)
 		require.True(t, execute.Occupies(err), "%v", err)
-		require.ErrorContains(t, err, "there are more than 100")
+		require.ErrorContains(t, err, "there are more than 100,")
 		live := &rbacv1.Role{}
 		require.NoError(t, client.IgnoreNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), live)))
 		require.Empty(t, live.Rules, "it was not sealed")
