@@ -10,12 +10,14 @@ reports=$(dirname "${BASH_SOURCE[0]}")/../bin/reruns
 report=$reports/$name.txt
 mkdir -p "$reports"
 : >"$report"
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 status=0
 "$gotestsum" --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-report "$report" \
-  --packages "$packages" -- "$@" || status=$?
+  --packages "$packages" -- "$@" 2>&1 | tee "$output" || status=$?
 # A package can fail although none of its tests does, for example in TestMain. gotestsum repeats such a package without any test, which
-# proves nothing, and then succeeds. Its report names the package with an empty test.
-if grep -E '\.: [0-9]+ runs' "$report"; then
+# proves nothing, and then succeeds. Its report names the package with an empty test, or not at all.
+if grep -E '\.: [0-9]+ runs' "$report" || grep -F '[no tests to run]' "$output"; then
   echo "$0: these packages failed outside of their tests, which cannot be repeated" >&2
   exit 1
 fi

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -27,8 +28,12 @@ const (
 )
 
 // Register creates or updates the Node and makes it Ready. Admission adds the not-ready taint to every new Node. Register
-// removes the taint immediately instead of waiting for the node-lifecycle controller.
+// removes the taint immediately instead of waiting for the node-lifecycle controller, which may change the Node at the same time.
 func Register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return register(ctx, client, net) })
+}
+
+func register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
 	nodes := client.CoreV1().Nodes()
 	want := desired(net)
 	node, err := nodes.Create(ctx, want, metav1.CreateOptions{})
