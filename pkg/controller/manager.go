@@ -117,8 +117,8 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	return journaled{mgr, o.Journal}, nil
 }
 
-// discoveryTimeout bounds the requests of the mapper, which answers no other caller meanwhile unless it knows the answer. The backend of
-// an APIService can take as long as the API server lets it.
+// discoveryTimeout bounds the requests of the mapper, which block other callers whose kind is not cached. The backend of an APIService can
+// take as long as the API server allows.
 const discoveryTimeout = 10 * time.Second
 
 // newMapper returns the mapper of the manager.

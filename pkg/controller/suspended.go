@@ -50,7 +50,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"csv":               csv,
 		"copiedcsv":         csv,
 		"operatorgroup":     operatorsv1.GroupVersion.WithKind("OperatorGroup"),
-		"operator":          operatorsv1.GroupVersion.WithKind("Operator"),
+		"operator":          corev1.SchemeGroupVersion.WithKind("Namespace"), // whose Operators are written together
 		"olmconfig":         operatorsv1.GroupVersion.WithKind("OLMConfig"),
 		"operatorcondition": operatorsv2.GroupVersion.WithKind("OperatorCondition"),
 		"clusterextension":  olmv1.GroupVersion.WithKind("ClusterExtension"),
@@ -61,16 +61,13 @@ func kindsOf() map[string]schema.GroupVersionKind {
 // reporting returns a runnable that reports which namespaces wait because the program ended several times while it worked on them.
 func reporting(recorder events.EventRecorder, j *journal.Journal) manager.RunnableFunc {
 	return func(ctx context.Context) error {
-		for _, s := range j.Suspects() {
-			if s.Ends < 2 {
-				continue
-			}
+		for _, s := range j.Suspended() {
 			until := s.Until().UTC().Format(time.RFC3339)
 			log.FromContext(ctx).Info("Suspending a namespace: the program ended several times while it worked on objects there",
 				"namespace", s.Group, "object", s.Name, "ends", s.Ends, "until", until)
 			if ref := referenceTo(s); ref != nil {
 				recorder.Eventf(ref, nil, corev1.EventTypeWarning, "Suspended", "Reconcile", "%s", status.Note(fmt.Sprintf(
-					"Remit's program ended %d times while it worked on objects of this namespace, at last on this one: until %s, it continues with nothing in this namespace. If the object, or what it refers to, is very large, make it smaller or delete it", s.Ends, until)))
+					"Remit's program ended %d times while it worked on objects of this namespace, most recently on this one: until %s, it continues with nothing in this namespace. If the object, or what it refers to, is very large, make it smaller or delete it", s.Ends, until)))
 			}
 		}
 		return nil

@@ -163,7 +163,8 @@ func listsOf(r *rbacv1.PolicyRule) [5][]string {
 	return [5][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs}
 }
 
-// SameContent reports whether two states of an RBAC object grant the same. It takes almost no time if they share their lists.
+// SameContent reports whether two states of an RBAC object grant the same; it returns false for other objects. It takes almost no time if
+// they share their lists.
 func SameContent(before, after any) bool {
 	switch was := before.(type) {
 	case *rbacv1.Role:
@@ -172,6 +173,9 @@ func SameContent(before, after any) bool {
 	case *rbacv1.ClusterRole:
 		is, ok := after.(*rbacv1.ClusterRole)
 		return ok && equalRules(was.Rules, is.Rules) && equality.Semantic.DeepEqual(was.AggregationRule, is.AggregationRule)
+	case *rbacv1.RoleBinding, *rbacv1.ClusterRoleBinding:
+	default:
+		return false
 	}
 	return RoleRefOf(before) == RoleRefOf(after) && (shared(SubjectsOf(before), SubjectsOf(after)) || slices.Equal(SubjectsOf(before), SubjectsOf(after)))
 }

@@ -208,7 +208,7 @@ func TestAnExtensionThatEndsTheProgramDoesNotStopOthers(t *testing.T) {
 		assert.NoError(c, cluster.Client.List(t.Context(), list))
 		assert.True(c, slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
 			return e.InvolvedObject.Kind == "ClusterExtension" && e.InvolvedObject.Name == poison.name && e.Reason == "Suspended" &&
-				strings.HasPrefix(e.Message, "Remit's program ended 5 times while it worked on objects of this namespace, at last on this one")
+				strings.HasPrefix(e.Message, "Remit's program ended 5 times while it worked on objects of this namespace, most recently on this one")
 		}))
 	})
 	require.Nil(t, poison.get().Status.Install)

@@ -7,8 +7,8 @@ func ending() []Mutant {
 	return []Mutant{
 		{
 			Name: "what-ended-the-program-is-forgotten", Rule: 8, File: file,
-			Old:    "			s.Item, s.Ends, s.last, s.began = r.item, s.Ends+1, now, r.at",
-			New:    "			s.Item, s.Ends, s.last, s.began = r.item, 1, now, r.at",
+			Old:    "			s.Ends, s.last = s.Ends+1, now",
+			New:    "			s.Ends, s.last = 1, now",
 			Killer: unit(pkg, suspends),
 		},
 		{
@@ -31,15 +31,39 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspects-are-in-no-file", Rule: 8, File: file,
-			Old:    "		j.write(j.take(), record{state: suspect, ends: s.Ends, at: s.last, item: s.Item})\n",
+			Old:    "		j.write(j.take(), record{state: suspect, ends: s.ended, at: s.last, item: s.Item})\n",
 			New:    "		j.write(j.take(), record{item: s.Item})\n",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "suspects-are-remembered-forever", Rule: 8, File: file,
-			Old:    "		if now.Sub(s.last) <= max(shortestMemory, 2*pause(s.Ends)) {",
-			New:    "		if now.Sub(s.last) >= 0 {",
+			Old:    "r.ends - int(now.Sub(r.at)/decay)",
+			New:    "r.ends - int(now.Sub(r.at)/(1000*decay))",
 			Killer: unit(pkg, suspends),
+		},
+		{
+			Name: "long-work-is-suspended-with-the-culprit", Rule: 8, File: file,
+			Old:    "!s.began.IsZero() && s.Ends == most {",
+			New:    "!s.began.IsZero() {",
+			Killer: unit(pkg, "TestTheMostSuspectHasEndedTheProgram"),
+		},
+		{
+			Name: "many-suspects-wait-for-long", Rule: 8, File: file,
+			Old:    "min(i+1, maxTurn)",
+			New:    "i + 1",
+			Killer: unit(pkg, "TestManyItems"),
+		},
+		{
+			Name: "turns-that-wait-are-suspect", Rule: 8, File: "pkg/lib/turns/turns.go",
+			Old:    "	w.finish()\n	err := w.wait(ctx)",
+			New:    "	err := w.wait(ctx)",
+			Killer: unit("pkg/lib/turns", "TestATurnThatWaitsIsNotRecorded"),
+		},
+		{
+			Name: "suspended-namespaces-are-quick", Rule: 8, File: "pkg/lib/fairqueue/options.go",
+			Old:    "		q.turns.skip(item)\n",
+			New:    "",
+			Killer: unit("pkg/lib/fairqueue", "TestWhatEndedTheProgramWaits"),
 		},
 		{
 			Name: "suspects-use-all-records", Rule: 8, File: file,
@@ -79,19 +103,19 @@ func ending() []Mutant {
 		},
 		{
 			Name: "turns-of-suspects-do-not-wait", Rule: 8, File: "pkg/lib/turns/turns.go",
-			Old:    "	err := pause(ctx, t.Journal.Wait(item))",
+			Old:    "	err := pause(ctx, t.Journal.Wait(t.item(namespace)))",
 			New:    "	err := pause(ctx, 0)",
 			Killer: unit("pkg/lib/turns", "TestATurnOfASuspectWaits"),
 		},
 		{
 			Name: "turns-are-not-recorded", Rule: 8, File: "pkg/lib/turns/turns.go",
-			Old:    "	if t.Journal.Begin(item) == 0 {",
-			New:    "	if false {",
+			Old:    "	w.recorded = w.turns.Journal.Begin(item) == 0",
+			New:    "	w.recorded = item.Group == \"\"",
 			Killer: unit("pkg/lib/turns", "TestATurnOfASuspectWaits"),
 		},
 		{
 			Name: "turns-are-never-finished", Rule: 8, File: "pkg/lib/turns/turns.go",
-			Old:    "		w.turns.Journal.Done(*w.recorded)\n",
+			Old:    "		w.turns.Journal.Done(w.turns.item(w.Namespace))\n",
 			New:    "",
 			Killer: unit("pkg/lib/turns", "TestATurnOfASuspectWaits"),
 		},
@@ -103,8 +127,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",
-			Old:    "			if s.Ends < 2 {",
-			New:    "			if s.Ends > 0 {",
+			Old:    "range j.Suspended() {",
+			New:    "range j.Suspended()[:0] {",
 			Killer: unit("pkg/controller", "TestReportsSuspendedObjects"),
 		},
 	}

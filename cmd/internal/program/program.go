@@ -84,7 +84,7 @@ func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&v.leaseDuration, "leader-elect-lease-duration", controller.DefaultLeaseDuration,
 		"how long the other replicas wait, after the leader last renewed its lease, before one of them becomes the leader, in whole seconds")
 	flags.StringVar(&v.journal, "journal", defaultJournal(),
-		"file that records what the program works on, so that an object at which it ends repeatedly has to wait; no other program may use it; in a Pod, the default is a file in the temporary directory")
+		"file that records what the program works on, so that a namespace at whose objects it ends repeatedly is suspended; no other program may use it; in a Pod, the default is a file in the temporary directory")
 	flags.BoolVar(&v.debug, "debug", false, "log more detail, as human-readable text instead of JSON")
 	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
@@ -104,7 +104,7 @@ func (v *flagValues) openJournal(logger logr.Logger) *journal.Journal {
 	}
 	j, err := journal.Open(v.journal, clock.RealClock{}, v.catalogNamespace, v.namespace)
 	if err != nil {
-		logger.Error(err, "Objects at which the program ends will not have to wait")
+		logger.Error(err, "Cannot open the journal: no namespace will be suspended after a crash")
 		return nil
 	}
 	return j

@@ -56,7 +56,7 @@ type Installer struct {
 // Install applies the wanted Deployments in order, and then deletes those that the CSV owns but that are no longer
 // wanted. It sends no requests about those that Facts shows in the desired state. If Hold reports that the remaining
 // Deployments must wait, Install stops without an error. It returns a description of each change, and *Unfinished after
-// MaxWritten Deployments, or if IsOver says so.
+// MaxWritten Deployments, or if IsOver returns true.
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
 	tried := false

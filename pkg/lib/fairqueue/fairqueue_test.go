@@ -571,6 +571,9 @@ func ended(t *testing.T, path string, n int, item journal.Item) *journal.Journal
 	return j
 }
 
+// turnsOf returns the storage of a queue.
+func turnsOf(q any) *turns[reconcile.Request] { return q.(*recorded[reconcile.Request]).turns }
+
 // manager is a manager with a journal.
 type manager struct{ journal *journal.Journal }
 
@@ -595,6 +598,8 @@ func TestWhatEndedTheProgramWaits(t *testing.T) {
 			require.Zero(t, time.Since(began), "other namespaces do not wait")
 			q.Done(got)
 		}
+		_, isQuick := turnsOf(q).quickGroups.Get("a")
+		require.False(t, isQuick, "a suspended namespace has done nothing")
 		for range 2 {
 			got, _ := q.Get()
 			require.Equal(t, "a", got.Namespace)

@@ -110,9 +110,14 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 		return inner
 	}
 	itemOf := func(item T) journal.Item {
-		return journal.Item{Group: groupOf(item), Name: name + "/" + strings.TrimPrefix(fmt.Sprint(item), "/")}
+		object := fmt.Sprint(item)
+		group := groupOf(item)
+		if strings.HasPrefix(object, "/") { // it has no namespace: a group of its own, which is no namespace either
+			group = object
+		}
+		return journal.Item{Group: group, Name: name + "/" + strings.TrimPrefix(object, "/")}
 	}
-	return &recorded[T]{inner, l.Journal, itemOf}
+	return &recorded[T]{inner, l.Journal, itemOf, turns}
 }
 
 // recorded is a work queue that records the items being processed.
@@ -121,6 +126,7 @@ type recorded[T comparable] struct {
 
 	journal *journal.Journal
 	itemOf  func(T) journal.Item
+	turns   *turns[T]
 }
 
 // Get implements workqueue.TypedInterface.
@@ -134,6 +140,7 @@ func (q *recorded[T]) Get() (item T, shutdown bool) {
 			return item, false
 		}
 		q.AddAfter(item, wait)
+		q.turns.skip(item)
 		q.TypedRateLimitingInterface.Done(item)
 	}
 }

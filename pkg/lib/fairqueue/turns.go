@@ -48,7 +48,9 @@ type turns[T comparable] struct {
 	used *cache.Expiring
 	// taken contains the items being processed.
 	taken map[T]taken
-	items int
+	// skipped contains those of them that are only put back, which says nothing about their groups.
+	skipped map[T]bool
+	items   int
 }
 
 // group contains the waiting items of one group and the number of items being processed.
@@ -70,7 +72,7 @@ type taken struct {
 func newTurns[T comparable](groupOf func(T) string, l Limits) *turns[T] {
 	return &turns[T]{
 		groupOf: groupOf, limits: l,
-		groups: map[string]*group[T]{}, taken: map[T]taken{},
+		groups: map[string]*group[T]{}, taken: map[T]taken{}, skipped: map[T]bool{},
 		rings:      [classes]*list.List{list.New(), list.New(), list.New()},
 		slowGroups: cache.NewExpiringWithClock(l.Clock), quickGroups: cache.NewExpiringWithClock(l.Clock), distrusted: cache.NewExpiringWithClock(l.Clock),
 		used: cache.NewExpiringWithClock(l.Clock),
@@ -214,7 +216,10 @@ func (t *turns[T]) release(item T) {
 	delete(t.taken, item)
 	g := t.groups[t.groupOf(item)]
 	g.working--
-	t.learn(g, t.limits.Clock.Since(took.at), t.limits.waited(item))
+	if !t.skipped[item] {
+		t.learn(g, t.limits.Clock.Since(took.at), t.limits.waited(item))
+	}
+	delete(t.skipped, item)
 	// The group moves to a better class only with the next Push: only one worker calls Get after a release, and the move
 	// could make items available for more than one.
 	c := max(took.class, t.classOf(g))
@@ -222,6 +227,13 @@ func (t *turns[T]) release(item T) {
 		t.leave(g)
 	}
 	t.enter(g, c)
+}
+
+// skip records that an item is put back without being processed.
+func (t *turns[T]) skip(item T) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.skipped[item] = true
 }
 
 // learn records whether an item of the group was slow. A group remains slow for ten times the duration of the item, but

@@ -4,7 +4,7 @@
 //
 // A group (namespace) on which a process was working when it ended becomes suspect. The next process begins with suspects one after the
 // other, so that another end can be attributed to one of them. A suspect that ends a process again is suspended, for one minute at
-// first, and for longer each time, until no process has ended while it worked on the group for a while (docs/adr/0102).
+// first, and for longer each time. One end is forgotten in each hour (docs/adr/0102).
 package journal
 
 import (
@@ -28,20 +28,22 @@ const (
 	maxSuspects = slots / 2
 	// slotSize is the size of a record in bytes: two names of at most 253 bytes each, and the name of a controller.
 	slotSize = 1 << 10
-	// stagger is the time between the beginnings of the work on two suspects.
+	// stagger is the time between the earliest beginnings of the work on two suspects.
 	stagger = 5 * time.Second
 	// firstPause is how long a group is suspended after the second end; the time is multiplied by pauseFactor each time, up to lastPause.
 	firstPause  = time.Minute
 	pauseFactor = 4
 	lastPause   = time.Hour
-	// shortestMemory is for how long at least a group is suspect after an end. Work that is finished proves nothing: a user can have
-	// other objects in the same namespace, and create the one that ends the program again with another name.
-	shortestMemory = 10 * time.Minute
+	// maxTurn bounds the time for which the work on suspects begins one after the other.
+	maxTurn = 12
+	// decay is the time in which one of the ends of a group is forgotten. Work that is finished proves nothing: a user can have other
+	// objects in the same namespace, and create the one that ends the program again with another name.
+	decay = time.Hour
 )
 
 // Item identifies what is being worked on. Both strings consist of names of the API, and contain no spaces.
 type Item struct {
-	// Group is the namespace, or the name of a cluster-scoped object.
+	// Group is the namespace or, for a cluster-scoped object, a slash and its name.
 	Group string
 	// Name is unique in the program: the name of the controller, a slash, and that of the object.
 	Name string
@@ -52,8 +54,8 @@ type Suspect struct {
 	// Item is what the process was working on, or one of several items of the group.
 	Item
 
-	// Ends is the number of processes that ended.
-	Ends int
+	// Ends is the number of processes that ended, without those that are forgotten, and ended is their number at the last end.
+	Ends, ended int
 	// last is when the last of them ended, as far as known, and began is when it had begun to work on the item.
 	last, began time.Time
 	// turn is the position among the suspects, which begin one after the other.
@@ -100,7 +102,7 @@ func Open(path string, c clock.PassiveClock, trusted ...string) (*Journal, error
 		return nil, errors.Join(fmt.Errorf("clear journal: %w", err), file.Close())
 	}
 	for _, s := range j.suspects {
-		j.write(j.take(), record{state: suspect, ends: s.Ends, at: s.last, item: s.Item})
+		j.write(j.take(), record{state: suspect, ends: s.ended, at: s.last, item: s.Item})
 	}
 	return j, nil
 }
@@ -110,44 +112,54 @@ func (j *Journal) learn(text string) {
 	now := j.clock.Now()
 	var left []record
 	for at := 0; at+slotSize <= len(text); at += slotSize {
-		if r, ok := parse(text[at : at+slotSize]); ok && !r.at.After(now) {
+		if r, ok := parse(text[at : at+slotSize]); ok && !r.at.After(now) && !slices.Contains(j.trusted, r.item.Group) {
 			left = append(left, r)
 		}
 	}
-	slices.SortStableFunc(left, func(a, b record) int { return cmp.Compare(a.state, b.state) }) // suspects before work
+	slices.SortStableFunc(left, func(a, b record) int { // suspects before work, the latest first
+		return cmp.Or(cmp.Compare(a.state, b.state), b.at.Compare(a.at))
+	})
+	most := 0 // the most ends before of a group that was being worked on
 	for _, r := range left {
 		s := j.suspects[r.item.Group]
+		if r.state == suspect {
+			if ends := r.ends - int(now.Sub(r.at)/decay); s == nil && ends > 0 {
+				j.suspects[r.item.Group] = &Suspect{Item: r.item, Ends: ends, ended: r.ends, last: r.at}
+			}
+			continue
+		}
 		if s == nil {
-			s = &Suspect{Item: r.item}
+			s = &Suspect{}
 			j.suspects[r.item.Group] = s
 		}
-		switch {
-		case r.state == suspect:
-			s.Ends, s.last = r.ends, r.at
-		case s.last != now || s.Ends == 0: // the first item of the group
-			s.Item, s.Ends, s.last, s.began = r.item, s.Ends+1, now, r.at
-		case r.at.After(s.began):
+		if most = max(most, s.Ends); s.began.IsZero() || r.at.After(s.began) {
 			s.Item, s.began = r.item, r.at
 		}
 	}
-	j.order(now)
+	for _, s := range j.suspects {
+		if !s.began.IsZero() && s.Ends == most { // others worked beside it, so that the end proves nothing about them
+			s.Ends, s.last = s.Ends+1, now
+			s.ended = s.Ends
+		} else if s.Ends == 0 {
+			s.Ends, s.ended, s.last = 1, 1, now
+		}
+	}
+	j.order()
 }
 
-// order forgets old suspects, and decides in which order the work on the others begins: first on what had begun last, because what ends a
-// program usually does so soon.
-func (j *Journal) order(now time.Time) {
+// order decides in which order the work on the suspects begins: first on what had begun last, because what ends a program usually does so
+// soon.
+func (j *Journal) order() {
 	var all []*Suspect
 	for _, s := range j.suspects {
-		if now.Sub(s.last) <= max(shortestMemory, 2*pause(s.Ends)) {
-			all = append(all, s)
-		}
+		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b *Suspect) int {
 		return cmp.Or(b.last.Compare(a.last), b.began.Compare(a.began), strings.Compare(a.Group, b.Group))
 	})
 	clear(j.suspects)
 	for i, s := range all[:min(len(all), maxSuspects)] {
-		s.turn = i + 1
+		s.turn = min(i+1, maxTurn)
 		j.suspects[s.Group] = s
 	}
 }
@@ -165,7 +177,7 @@ func pause(ends int) time.Duration {
 }
 
 // Until returns when the suspension of the group ends.
-func (s Suspect) Until() time.Time { return s.last.Add(pause(s.Ends)) }
+func (s Suspect) Until() time.Time { return s.last.Add(pause(s.ended)) }
 
 // Begin records that the work on an item begins. It returns how long the item has to wait, or 0 if the work can begin; then, Done must
 // follow.
@@ -238,6 +250,14 @@ func (j *Journal) Done(item Item) {
 	j.write(w.slot, record{})
 }
 
+// Suspended returns the suspects that are suspended, ordered by group.
+func (j *Journal) Suspended() []Suspect {
+	if j == nil {
+		return nil
+	}
+	return slices.DeleteFunc(j.Suspects(), func(s Suspect) bool { return !s.Until().After(j.clock.Now()) })
+}
+
 // Suspects returns the suspects, ordered by group.
 func (j *Journal) Suspects() (out []Suspect) {
 	if j == nil {
@@ -302,7 +322,7 @@ type record struct {
 func (r record) bytes() []byte {
 	out := make([]byte, slotSize)
 	if r.state != "" {
-		text := fmt.Sprintf("%s %d %d %s %s ", r.state, r.ends, r.at.Unix(), r.item.Group, r.item.Name)
+		text := fmt.Sprintf("%s %d %d %s %s ", r.state, r.ends, r.at.UnixMilli(), r.item.Group, r.item.Name)
 		if len(text) <= slotSize {
 			copy(out, text)
 		}
@@ -317,7 +337,7 @@ func parse(text string) (r record, ok bool) {
 	}
 	ends, err := strconv.Atoi(fields[1])
 	at, err2 := strconv.ParseInt(fields[2], 10, 64)
-	r = record{state: state(fields[0]), ends: ends, at: time.Unix(at, 0), item: Item{Group: fields[3], Name: fields[4]}}
+	r = record{state: state(fields[0]), ends: ends, at: time.UnixMilli(at), item: Item{Group: fields[3], Name: fields[4]}}
 	isKnown := r.state == working && ends == 0 || r.state == suspect && ends > 0
 	return r, err == nil && err2 == nil && isKnown && ends < 1000
 }

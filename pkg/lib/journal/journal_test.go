@@ -115,15 +115,40 @@ func TestAGroupThatEndsSeveralProcessesIsSuspended(t *testing.T) {
 
 		j = w.process()
 		require.Len(t, j.Suspects(), 1)
-		require.Equal(t, i+1, j.Suspects()[0].Ends)
+		require.Equal(t, min(i+1, 5), j.Suspects()[0].Ends, "one end is forgotten in each hour")
 		require.Equal(t, item("ns", name), j.Suspects()[0].Item)
 		require.Equal(t, pause+stagger, j.Wait(item("ns", "another")), "the whole namespace is suspended")
 		require.Zero(t, j.Wait(item("other", "b")), "other namespaces are not")
 		w.clock.Step(pause / 2)
 		require.Equal(t, pause-pause/2+stagger, w.process().Wait(item("ns", "a")), "another process ended for another reason")
 	}
-	w.clock.Step(2*time.Hour + time.Second)
-	require.Empty(t, w.process().Suspects())
+	require.Len(t, w.process().Suspended(), 1)
+	w.clock.Step(4 * time.Hour)
+	for range 3 {
+		require.Empty(t, w.process().Suspended())
+		require.Equal(t, 1, w.process().Suspects()[0].Ends)
+	}
+	w.clock.Step(time.Hour)
+	j := w.process()
+	require.Empty(t, j.Suspects())
+	require.Zero(t, j.Begin(item("ns", "a")))
+	require.Equal(t, 1, w.process().Suspects()[0].Ends, "older ends do not count")
+}
+
+// Long work is in progress whenever another namespace ends the program.
+func TestTheMostSuspectHasEndedTheProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	j := w.process()
+	require.Zero(t, j.Begin(item("bad", "a")))
+	for range 3 {
+		j = w.process()
+		w.clock.Step(j.Wait(item("bad", "a")) + j.Wait(item("long", "a")))
+		require.Zero(t, j.Begin(item("long", "a")))
+		require.Zero(t, j.Begin(item("bad", "a")))
+	}
+	suspects := w.process().Suspects()
+	require.Equal(t, []int{4, 1}, []int{suspects[0].Ends, suspects[1].Ends})
 }
 
 // At first, suspects whose suspensions end at the same time began together, so that each end counted for all of them.
@@ -188,6 +213,7 @@ func TestManyItems(t *testing.T) {
 	j = w.process()
 	require.Len(t, j.Suspects(), 128)
 	require.Zero(t, j.Begin(item("new", "a")), "there are records for work")
+	require.LessOrEqual(t, j.Wait(item("ns0", "a")), time.Minute)
 	require.Len(t, w.process().Suspects(), 128)
 	require.Equal(t, 1, func() (n int) {
 		for _, s := range w.process().Suspects() {
@@ -206,8 +232,8 @@ func TestAnUnreadableFile(t *testing.T) {
 	w := newWorld(t)
 	for _, text := range []string{
 		"", "x", strings.Repeat("x", 1<<20), strings.Repeat("working 1 1 a b ", 64), strings.Repeat("\x00", 1<<18),
-		record("working x 1 a b "), record("working 1 x a b "), record("working 1 1 a "), record("other 1 1000000000 a b "),
-		record("suspect 0 1000000000 a b "), record("suspect 1 2000000000 a b "), record("working 1 1 a b "),
+		record("working x 1 a b "), record("working 1 x a b "), record("working 1 1 a "), record("other 1 1000000000000 a b "),
+		record("suspect 0 1000000000000 a b "), record("suspect 1 2000000000000 a b "), record("working 1 1 a b "),
 	} {
 		require.NoError(t, os.WriteFile(w.path, []byte(text), 0o600))
 		j := w.process()

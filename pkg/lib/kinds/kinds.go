@@ -17,7 +17,7 @@ import (
 const MaxUnserved = 20
 
 const (
-	// unservedFor is how long the result for an unserved kind is cached.
+	// unservedFor is how long it is cached whether a kind is served.
 	unservedFor = 10 * time.Minute
 	// maxRemembered is the maximum number of cached kinds. maxName is the maximum length of their names, which could
 	// otherwise be as long as a whole object.
@@ -30,7 +30,7 @@ const (
 const failedFor = time.Minute
 
 // Unserved caches which kinds the cluster serves, so that what a mapper already knows is not asked for while the mapper waits for a
-// backend that somebody else has named. Unserved is safe for concurrent use.
+// backend that another user has named. Unserved is safe for concurrent use.
 type Unserved struct {
 	// known contains a *meta.RESTMapping, which is nil for a kind that is not served. failed contains the errors of groups.
 	known, failed *cache.LRUExpireCache
@@ -93,15 +93,17 @@ func (u *Unserved) lookup(key lookupKey, request func() (*meta.RESTMapping, erro
 		return found, nil
 	}
 	group := lookupKey{kind: schema.GroupVersionKind{Group: key.kind.Group, Version: key.kind.Version}, since: key.since}
+	describe := func(err error) error {
+		return fmt.Errorf("discover %s: %w", cmp.Or(key.resource, key.kind.String()), err)
+	}
 	if failed, ok := u.failed.Get(group); ok {
 		err, _ := failed.(error)
-		return nil, err
+		return nil, describe(err)
 	}
 	found, err := request()
 	if err != nil && !meta.IsNoMatchError(err) {
-		err = fmt.Errorf("discover %s: %w", cmp.Or(key.resource, key.kind.String()), err)
 		u.failed.Add(group, err, failedFor)
-		return nil, err
+		return nil, describe(err)
 	}
 	u.known.Add(key, found, unservedFor)
 	return found, nil

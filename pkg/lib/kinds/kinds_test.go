@@ -87,14 +87,14 @@ func (f *failing) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, e
 	return nil, errors.New("the backend does not answer")
 }
 
-// Each request to a backend that does not answer takes ten seconds, in which the mapper answers nobody else.
+// Each request to a backend that does not answer takes ten seconds, and blocks other callers of the mapper.
 func TestAFailureIsCachedForTheGroup(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Now())
 	u, mapper := NewUnserved(clock), &failing{}
 	serves := func(group, kind, since string) {
 		t.Helper()
 		_, err := u.Serves(mapper, schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind}, since)
-		require.ErrorContains(t, err, "the backend does not answer")
+		require.EqualError(t, err, "discover "+group+"/v1, Kind="+kind+": the backend does not answer")
 	}
 	for i := range 20 {
 		serves("slow.example.com", fmt.Sprint("K", i), "1")

@@ -58,8 +58,8 @@ type Turn struct {
 	since time.Time
 	// timer fires at the end of the slice, and then at the end of the grace period.
 	timer *time.Timer
-	// recorded is the item in the journal, once it has begun.
-	recorded *journal.Item
+	// recorded means that the turn is in the journal. Only the goroutine of the turn uses it.
+	recorded bool
 	// over means that the slice has ended; asked means that the turn was asked to yield, at the time askedAt.
 	over, asked bool
 	askedAt     time.Time
@@ -70,8 +70,7 @@ type Turn struct {
 func (t *Turns) Join(ctx context.Context, namespace string) (*Turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &Turn{turns: t, Namespace: namespace, Stop: stop}
-	item := journal.Item{Group: namespace, Name: t.Name + "/" + namespace}
-	err := pause(ctx, t.Journal.Wait(item))
+	err := pause(ctx, t.Journal.Wait(t.item(namespace)))
 	if err == nil {
 		err = w.wait(ctx)
 	}
@@ -79,9 +78,7 @@ func (t *Turns) Join(ctx context.Context, namespace string) (*Turn, context.Cont
 		w.Leave()
 		return nil, ctx, err
 	}
-	if t.Journal.Begin(item) == 0 {
-		w.recorded = &item
-	}
+	w.record()
 	return w, ctx, nil
 }
 
@@ -141,18 +138,38 @@ func (w *Turn) Yield(ctx context.Context) error {
 	if !asked {
 		return context.Cause(ctx)
 	}
-	return w.wait(ctx)
+	w.finish()
+	err := w.wait(ctx)
+	if err == nil {
+		w.record()
+	}
+	return err
+}
+
+// record records in the journal whose turn it is. A suspended namespace has waited before it joined.
+func (w *Turn) record() {
+	item := w.turns.item(w.Namespace)
+	w.recorded = w.turns.Journal.Begin(item) == 0
+}
+
+// finish removes the record, because a turn that waits does nothing.
+func (w *Turn) finish() {
+	if w.recorded {
+		w.turns.Journal.Done(w.turns.item(w.Namespace))
+		w.recorded = false
+	}
+}
+
+func (t *Turns) item(namespace string) journal.Item {
+	return journal.Item{Group: namespace, Name: t.Name + "/" + namespace}
 }
 
 // Leave releases the slot, or the position in the queue.
 func (w *Turn) Leave() {
 	w.Stop(nil)
+	w.finish()
 	w.turns.mu.Lock()
 	defer w.turns.mu.Unlock()
-	if w.recorded != nil {
-		w.turns.Journal.Done(*w.recorded)
-		w.recorded = nil
-	}
 	w.turns.noteLate(w)
 	w.turns.remove(w)
 	w.turns.advance()

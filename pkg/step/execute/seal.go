@@ -63,7 +63,7 @@ func (r Roles) isSealable(obj *unstructured.Unstructured) bool {
 
 // seal seals a Role, and returns it, or nil if none of its rules can be sealed. An account that has permissions only for certain names
 // may not write a rule for another name; for such an account, seal omits the rules with resource names. It seals no Role in this way, and
-// takes no rules away, if the namespace has more than few bindings.
+// takes no rules away, if a target has more than 100 bindings.
 func (r *Roles) seal(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	sealed, err := r.writeSeal(ctx, c, live, role)
 	if !apierrors.IsForbidden(err) {
