@@ -148,3 +148,9 @@ func BenchmarkComparedRules(b *testing.B) {
 		})
 	}
 }
+
+func TestOnlyRBACObjectsHaveTheSameContent(t *testing.T) {
+	require.False(t, SameContent(&rbacv1.RoleList{}, &rbacv1.RoleList{}))
+	require.True(t, SameContent(&rbacv1.RoleBinding{}, &rbacv1.RoleBinding{}))
+	require.True(t, SameContent(&rbacv1.Role{}, &rbacv1.Role{}))
+}
