@@ -110,17 +110,8 @@ func Open(path string, c clock.PassiveClock, trusted ...string) (*Journal, error
 // learn makes suspects of what an earlier process left.
 func (j *Journal) learn(text string) {
 	now := j.clock.Now()
-	var left []record
-	for at := 0; at+slotSize <= len(text); at += slotSize {
-		if r, ok := parse(text[at : at+slotSize]); ok && !r.at.After(now) && !slices.Contains(j.trusted, r.item.Group) {
-			left = append(left, r)
-		}
-	}
-	slices.SortStableFunc(left, func(a, b record) int { // suspects before work, the latest first
-		return cmp.Or(cmp.Compare(a.state, b.state), b.at.Compare(a.at))
-	})
 	most := 0 // the most ends before of a group that was being worked on
-	for _, r := range left {
+	for _, r := range j.left(text) {
 		s := j.suspects[r.item.Group]
 		if r.state == suspect {
 			if ends := r.ends - int(now.Sub(r.at)/decay); s == nil && ends > 0 {
@@ -145,6 +136,18 @@ func (j *Journal) learn(text string) {
 		}
 	}
 	j.order()
+}
+
+// left returns the records that an earlier process left: suspects before work, and the latest first.
+func (j *Journal) left(text string) (out []record) {
+	now := j.clock.Now()
+	for at := 0; at+slotSize <= len(text); at += slotSize {
+		if r, ok := parse(text[at : at+slotSize]); ok && !r.at.After(now) && !slices.Contains(j.trusted, r.item.Group) {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b record) int { return cmp.Or(cmp.Compare(a.state, b.state), b.at.Compare(a.at)) })
+	return out
 }
 
 // order decides in which order the work on the suspects begins: first on what had begun last, because what ends a program usually does so
