@@ -60,15 +60,27 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "items-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
-			Old:    "out.write([]byte(separator), out.repairer.repair(raw))",
+			Old:    "out.write([]byte(separator), out.repair(raw))",
 			New:    "out.write([]byte(separator), raw)",
 			Killer: unit(pkg, "TestAListContainsWhatCanBeDecoded"),
 		},
 		{
 			Name: "events-are-not-repaired", Rule: 8, File: pkg + "/reader.go",
-			Old:    "out.repairer.repair(fields[\"object\"]), []byte",
+			Old:    "out.repair(fields[\"object\"]), []byte",
 			New:    "fields[\"object\"], []byte",
 			Killer: unit(pkg, "TestAWatchContinuesAfterWhatCannotBeDecoded"),
+		},
+		{
+			Name: "other-objects-have-any-number-of-levels", Rule: 8, File: pkg + "/repair.go",
+			Old:    "	if !budget.HasMoreLevels(raw, budget.MaxLevels) {\n		return raw\n	}\n	var fields map[string]json.RawMessage\n	out, err",
+			New:    "	if len(raw) > 0 {\n		return raw\n	}\n	var fields map[string]json.RawMessage\n	out, err",
+			Killer: unit(pkg, "TestAnObjectOfAnyKindOfManyLevelsAffectsOnlyItself"),
+		},
+		{
+			Name: "an-object-that-cannot-be-decoded-is-validated", Rule: 8, File: "pkg/step/existing/read.go",
+			Old:    "	if budget.Refused(&is) != nil {",
+			New:    "	if budget.Refused(&is) == nil && text == nil {",
+			Killer: unit("pkg/step/existing", "TestAnObjectOfManyLevelsPreventsNoUpgrade"),
 		},
 		{
 			Name: "quantities-take-hours", Rule: 8, File: pkg + "/repair.go",

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,7 +151,7 @@ func TestEveryKindMayHaveManyLevels(t *testing.T) {
 func TestAnEventThatEndsEarlyIsReported(t *testing.T) {
 	whole := `{"type":"ADDED","object":` + csv("good", "1.0.0") + "}\n"
 	for end := range len(whole) {
-		out, err := io.ReadAll(newReader(io.NopCloser(strings.NewReader(whole[:end])), repairer{olmScheme(t)}, event))
+		out, err := io.ReadAll(newReader(io.NopCloser(strings.NewReader(whole[:end])), repairer{olmScheme(t)}.repair, event))
 		if end == 0 || end == len(whole)-1 {
 			require.NoError(t, err, "a watch ends after an event")
 			require.Equal(t, end > 0, len(out) > 0)
@@ -157,6 +160,77 @@ func TestAnEventThatEndsEarlyIsReported(t *testing.T) {
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, whole[:end])
 		require.Empty(t, out)
 	}
-	_, err := io.ReadAll(newReader(io.NopCloser(strings.NewReader("[]")), repairer{olmScheme(t)}, event))
+	_, err := io.ReadAll(newReader(io.NopCloser(strings.NewReader("[]")), repairer{olmScheme(t)}.repair, event))
 	require.ErrorIs(t, err, errNoEvent)
+}
+
+// flat are objects of other kinds that a user can nest as deep as the API server allows.
+var flat = map[string]struct {
+	path, text string
+	refused    bool
+}{
+	"managed fields": {"/api/v1", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad","namespace":"x",` +
+		`"managedFields":[{"manager":"m","fieldsType":"FieldsV1","fieldsV1":$}]},"kept":"yes"}`, false},
+	"a spec": {"/apis/example.com/v1", `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"bad","namespace":"x"},"kept":"yes","spec":$}`, true},
+}
+
+func TestAnObjectOfAnyKindOfManyLevelsAffectsOnlyItself(t *testing.T) {
+	for name, c := range flat {
+		for _, levels := range []int{budget.MaxLevels, budget.MaxLevels + 1, maxStored - 1, maxStored} {
+			t.Run(fmt.Sprint(name, " ", levels), func(t *testing.T) {
+				good, bad := nested(c.text, 100), nested(c.text, levels)
+				list := `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[` + good + "," + bad + "," + good + "]}"
+				events := `{"type":"ADDED","object":` + good + "}\n" + `{"type":"MODIFIED","object":` + bad + "}\n"
+				var listed unstructured.UnstructuredList
+				require.NoError(t, json.Unmarshal([]byte(through(t, c.path+"/namespaces/x/things", list)), &listed))
+				require.Len(t, listed.Items, 3)
+				require.Equal(t, listed.Items[0], listed.Items[2])
+				for in := json.NewDecoder(strings.NewReader(through(t, c.path+"/things?watch=true", events))); ; {
+					var event metav1.WatchEvent
+					if err := in.Decode(&event); err != nil {
+						require.ErrorIs(t, err, io.EOF)
+						break
+					}
+					if event.Type == "ADDED" {
+						require.JSONEq(t, good, string(event.Object.Raw))
+						continue
+					}
+					listed.Items = append(listed.Items, unstructured.Unstructured{})
+					require.NoError(t, json.Unmarshal(event.Object.Raw, &listed.Items[3]))
+				}
+				got := unstructured.Unstructured{}
+				require.NoError(t, json.Unmarshal([]byte(through(t, c.path+"/namespaces/x/things/bad", bad)), &got))
+				require.Equal(t, listed.Items[1], got)
+				require.Equal(t, listed.Items[3], got)
+				require.Equal(t, "yes", got.Object["kept"])
+				if isDeep := levels > budget.MaxLevels; isDeep && c.refused {
+					require.NotContains(t, got.Object, "spec")
+					require.ErrorContains(t, budget.Refused(&got), "nested more than 1000 levels deep")
+				} else {
+					require.NoError(t, budget.Refused(&got))
+					require.Equal(t, isDeep, got.GetManagedFields() == nil && !c.refused)
+				}
+			})
+		}
+	}
+	require.Equal(t, "[1]", string(flatten([]byte("[1]"))), "what is not an object stays as it is")
+}
+
+// through returns what a client receives of the response of a server.
+func through(t *testing.T, path, response string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, response)
+	}))
+	defer server.Close()
+	transport := Tolerant(olmScheme(t))(server.Client().Transport)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
+	require.NoError(t, err)
+	resp, err := transport.RoundTrip(request)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
 }

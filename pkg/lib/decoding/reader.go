@@ -14,16 +14,17 @@ type form func(in *json.Decoder, out *reader) (form, error)
 
 // reader repairs the objects in a response while it is read. It holds one object at a time.
 type reader struct {
-	body     io.ReadCloser
-	in       *json.Decoder
-	next     form
-	repairer repairer
+	body io.ReadCloser
+	in   *json.Decoder
+	next form
+	// repair returns what takes the place of an object.
+	repair func(raw []byte) []byte
 	// ready is what can be read.
 	ready []byte
 }
 
-func newReader(body io.ReadCloser, r repairer, next form) *reader {
-	return &reader{body: body, in: json.NewDecoder(body), next: next, repairer: r}
+func newReader(body io.ReadCloser, repair func([]byte) []byte, next form) *reader {
+	return &reader{body: body, in: json.NewDecoder(body), next: next, repair: repair}
 }
 
 func (r *reader) Close() error { return r.body.Close() }
@@ -65,7 +66,7 @@ func object(in *json.Decoder, out *reader) (form, error) {
 	if err := in.Decode(&raw); err != nil {
 		return nil, err
 	}
-	out.write(out.repairer.repair(raw))
+	out.write(out.repair(raw))
 	return nil, io.EOF
 }
 
@@ -97,7 +98,7 @@ func event(in *json.Decoder, out *reader) (form, error) {
 	if _, err := in.Token(); err != nil {
 		return nil, unfinished(err)
 	}
-	out.write([]byte(`{"type":`), fields["type"], []byte(`,"object":`), out.repairer.repair(fields["object"]), []byte("}\n"))
+	out.write([]byte(`{"type":`), fields["type"], []byte(`,"object":`), out.repair(fields["object"]), []byte("}\n"))
 	return event, nil
 }
 
@@ -184,7 +185,7 @@ func entry(separator string, next form) form {
 		if err := in.Decode(&raw); err != nil {
 			return nil, err
 		}
-		out.write([]byte(separator), out.repairer.repair(raw))
+		out.write([]byte(separator), out.repair(raw))
 		return entry(",", next), nil
 	}
 }

@@ -93,6 +93,34 @@ func withoutDeepFields(raw []byte) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
+// errDeep is why a field is removed from an object of another kind.
+var errDeep = fmt.Errorf("the object is nested more than %d levels deep", budget.MaxLevels)
+
+// flatten returns an object of any kind without the fields that are nested too deep, and marks it if these are not only managed fields. The
+// API server stores objects with as many levels as decoders accept, so that no list that contains one could be decoded. What is not an
+// object is returned as it is.
+func flatten(raw []byte) []byte {
+	if !budget.HasMoreLevels(raw, budget.MaxLevels) {
+		return raw
+	}
+	var fields map[string]json.RawMessage
+	out, err := withoutDeepFields(raw)
+	if err != nil || json.Unmarshal(out, &fields) != nil {
+		return raw
+	}
+	if !budget.HasMoreLevels(out, budget.MaxLevels) {
+		return out
+	}
+	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return budget.HasMoreLevels(value, budget.MaxLevels-1) })
+	if fields["metadata"], err = mark(fields["metadata"], errDeep); err != nil {
+		return raw
+	}
+	if out, err = json.Marshal(fields); err != nil {
+		return raw
+	}
+	return out
+}
+
 // tooCostly returns an error if decoding an object takes much more time or memory than its size suggests.
 func tooCostly(raw []byte) error {
 	return cmp.Or(budget.CheckStructures(raw), budget.CheckQuantities(raw))

@@ -115,13 +115,17 @@ func TestAWatchContinuesAfterWhatCannotBeDecoded(t *testing.T) {
 }
 
 func TestOnlyOwnKindsAreRepaired(t *testing.T) {
-	for url, want := range map[string]bool{
-		"/api/v1/pods": false, "/apis/apps/v1/deployments": false, path: false, "/apis/operators.coreos.com": false,
-		path + "/namespaces/x/clusterserviceversions/y/status": true, "/prefix" + path + "/clusterserviceversions": true,
+	const no, other, own = "no objects", "objects", "own objects"
+	for url, want := range map[string]string{
+		"/api/v1/pods": other, "/apis/apps/v1/deployments": other, "/prefix/api/v1/namespaces/x/configmaps/y": other,
+		path: no, "/apis/operators.coreos.com": no, "/apis": no, "/api/v1": no, "/openapi/v3": no,
+		path + "/namespaces/x/clusterserviceversions/y/status": own, "/prefix" + path + "/clusterserviceversions": own,
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server"+url, nil)
 		require.NoError(t, err)
-		require.Equal(t, want, formOf(r) != nil, url)
+		form, isOwn := formOf(r)
+		require.Equal(t, want != no, form != nil, url)
+		require.Equal(t, want == own, isOwn, url)
 	}
 }
 
@@ -148,7 +152,7 @@ func TestAResponseIsReadToItsEnd(t *testing.T) {
 		"list":   {items, `{"kind":"ClusterServiceVersionList","items":[]}` + "\n"},
 	} {
 		body := &unread{Reader: iotest.OneByteReader(strings.NewReader(text.text))}
-		_, err := io.ReadAll(newReader(body, repairer{olmScheme(t)}, text.form))
+		_, err := io.ReadAll(newReader(body, repairer{olmScheme(t)}.repair, text.form))
 		require.NoError(t, err)
 		require.True(t, body.ended, "%s: the connection cannot be used for another request", name)
 	}

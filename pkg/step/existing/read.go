@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/budget"
 )
 
 // Limits for reading.
@@ -102,6 +103,14 @@ func (s *reading) validateAll(ctx context.Context, list *objectPage) (n int, goe
 
 // validate adds the violations of an object, given as JSON, to the result. goesOn is false if no further objects can be validated.
 func (s *reading) validate(ctx context.Context, text json.RawMessage) (goesOn bool, err error) {
+	var is metav1.PartialObjectMetadata
+	if err := json.Unmarshal(text, &is); err != nil {
+		return false, fmt.Errorf("decode an object: %w", err)
+	}
+	if budget.Refused(&is) != nil {
+		s.result.leave("an object of version %s cannot be decoded", s.result.Version)
+		return true, nil
+	}
 	if s.process == nil {
 		var why string
 		if s.process, why, err = start(ctx, s.namespace, s.schemas); err != nil {
@@ -124,17 +133,8 @@ func (s *reading) validate(ctx context.Context, text json.RawMessage) (goesOn bo
 		s.result.leave("an object is too costly to validate")
 		found = verdict{First: []string{tooCostly}}
 	}
-	var is identified
-	if err := json.Unmarshal(text, &is); err != nil {
-		return false, fmt.Errorf("decode an object: %w", err)
-	}
-	s.result.add(types.NamespacedName(is.Metadata), found)
+	s.result.add(client.ObjectKeyFromObject(&is), found)
 	return !isCostly, nil
-}
-
-// identified is the part of an object that this process decodes.
-type identified struct {
-	Metadata struct{ Namespace, Name string }
 }
 
 // objectPage is a list whose objects are not decoded: they can take a hundred times as much memory as their JSON.

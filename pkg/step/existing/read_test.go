@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/remit-olm/remit/pkg/lib/decoding"
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
@@ -130,4 +131,36 @@ func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 		require.NotEmpty(t, found.Unchecked)
 		require.NoError(t, found.Err(nil))
 	})
+}
+
+// Objects with as many levels as decoders accept cannot be decoded as parts of a list. A user must not be able to prevent upgrades with one.
+func TestAnObjectOfManyLevelsPreventsNoUpgrade(t *testing.T) {
+	const open, strict = "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {c: {type: integer}}}"
+	live, want := things(t, open), things(t, strict)
+	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{live, want} {
+		crd.Name, crd.Spec.Names.Plural, crd.Spec.Names.Singular, crd.Spec.Names.Kind, crd.Spec.Names.ListKind = "deeps.example.com", "deeps", "deep", "Deep", "DeepList"
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	config := controlplane.Shared(t).Config()
+	config.Wrap(decoding.Tolerant(scheme))
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	require.NoError(t, c.Create(t.Context(), live))
+	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "deep"}}))
+	var deepest any = map[string]any{}
+	for range 9_990 {
+		deepest = map[string]any{"a": deepest}
+	}
+	for name, spec := range map[string]any{"a": map[string]any{"a": deepest}, "b": map[string]any{"c": "text"}} {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Deep", "spec": spec}}
+		obj.SetName(name)
+		obj.SetNamespace("deep")
+		require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.NoError(ct, c.Create(t.Context(), obj.DeepCopy())) }, time.Minute, 50*time.Millisecond)
+	}
+	found, err := Read(t.Context(), c, "a", live, want, "v1")
+	require.NoError(t, err)
+	require.Equal(t, "an object of version v1 cannot be decoded", found.Unchecked)
+	require.ErrorContains(t, found.Err(func(string) bool { return true }), "at least 1 object(s) would be invalid in version v1: deep/b (spec.c: Invalid value)")
 }
