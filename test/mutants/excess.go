@@ -114,7 +114,7 @@ func excess() []Mutant {
 		},
 		{
 			Name: "shrinking-needs-no-finding", Rule: 6, File: "pkg/install/warrant/warrant.go",
-			Old:    "	case d == Shrink && !f.Exceeds:",
+			Old:    "	case d == Shrink && !f.Exceeds && !f.Unconfirmed:",
 			New:    "	case false:",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},

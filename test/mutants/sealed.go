@@ -8,6 +8,24 @@ func sealed() []Mutant {
 	)
 	return []Mutant{
 		{
+			Name: "many-bindings-change-beside-a-role-that-is-not-sealed", Rule: 1, File: "pkg/step/execute/list.go",
+			Old:    "		unseen = maxUnseenFew\n",
+			New:    "		unseen = maxUnseen\n",
+			Killer: unit("pkg/step/execute", "TestFewBindingsMayChangeBesideARoleThatCannotBeSealed"),
+		},
+		{
+			Name: "only-the-account-removes-what-was-not-confirmed", Rule: 1, File: "pkg/controller/csv/prepare.go",
+			Old:    "	if err := r.withdraw(ctx, s, due); err != nil {",
+			New:    "	if err := r.withdraw(ctx, s, nil); err != nil {",
+			Killer: unit("pkg/controller/csv", "TestTheRulesOfARoleThatWasNotConfirmedAreRemovedByOthers"),
+		},
+		{
+			Name: "only-an-excess-permits-removing-what-was-not-confirmed", Rule: 1, File: "pkg/install/warrant/warrant.go",
+			Old:    "case d == Shrink && !f.Exceeds && !f.Unconfirmed:",
+			New:    "case d == Shrink && !f.Exceeds:",
+			Killer: unit("pkg/controller/csv", "TestTheRulesOfARoleThatWasNotConfirmedAreRemovedByOthers"),
+		},
+		{
 			Name: "new-roles-in-targets-are-not-sealed", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    "	if role.GetNamespace() != r.Owner.Namespace {",
 			New:    "	if role.GetNamespace() == \"\" {",
@@ -51,7 +69,7 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "field-managers-keep-the-rules", Rule: 7, File: "pkg/step/execute/confirm.go",
-			Old:    "	if err = empty(ctx, c, live); err == nil {",
+			Old:    "	if err = Empty(ctx, c, live); err == nil {",
 			New:    "	if err = ctx.Err(); err == nil {",
 			Killer: unit("pkg/step/execute", unconfirmed),
 		},

@@ -247,9 +247,7 @@ func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, bound scoped
 			return remain, why, err
 		}
 	}
-	fallback := &operatorsv1.OperatorGroup{}
-	fallback.Namespace = s.csv.Namespace
-	other, noDefault := r.Default.Lookup(r.Live).AccountOf(ctx, fallback)
+	other, noDefault := r.defaultAccount(ctx, s)
 	if noDefault == nil && other != account {
 		if remain, why, err = r.removeAs(ctx, s, bound, other, remain, always); err != nil || len(remain) == 0 {
 			return remain, why, err
@@ -260,6 +258,13 @@ func (r *Reconciler) removeExceeding(ctx context.Context, s *scope, bound scoped
 		return remain, reason, err
 	}
 	return r.removeWith(ctx, s, bound, own, remain, always)
+}
+
+// defaultAccount returns the account of OperatorGroups that name none.
+func (r *Reconciler) defaultAccount(ctx context.Context, s *scope) (scoped.Account, error) {
+	group := &operatorsv1.OperatorGroup{}
+	group.Namespace = s.csv.Namespace
+	return r.Default.Lookup(r.Live).AccountOf(ctx, group)
 }
 
 func always(client.Object) error { return nil }

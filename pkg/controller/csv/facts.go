@@ -52,6 +52,9 @@ type Facts struct {
 	// this and the grace period is over, and Shrunk if their removal was then tried.
 	Exceeding       string
 	Exceeds, Shrunk bool
+	// Unconfirmed is true if a Role of the operator has rules that the account was not allowed to remove although another user may have
+	// bound the Role.
+	Unconfirmed bool
 	// Elsewhere is like Exceeding, for other namespaces than the CSV's own, in which Exceeding and Shrunk describe nothing. It does not
 	// affect the phase, because users of these namespaces can cause it.
 	Elsewhere string

@@ -54,6 +54,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if err := r.withdraw(ctx, s, due); err != nil {
+		return err
+	}
 	due = s.withoutChecked(due, rendered)
 	access, err := s.conditionAccess()
 	if err != nil {
@@ -284,10 +287,21 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 		}
 		live.SetOwnerReferences(want.GetOwnerReferences()) // other installs may share the ServiceAccount
 	}
-	if !deployment.InPlace(live, want, s.owner) || execute.IsUnconfirmed(live, want.GetKind()) {
+	if execute.IsUnconfirmed(live, want.GetKind()) {
+		s.noteUnconfirmed(want)
+		return nil, nil
+	}
+	if !deployment.InPlace(live, want, s.owner) {
 		return nil, nil
 	}
 	return live, nil
+}
+
+func (s *scope) noteUnconfirmed(role *unstructured.Unstructured) {
+	if s.unconfirmed == nil {
+		s.unconfirmed = map[string]bool{}
+	}
+	s.unconfirmed[apply.Describe(role)] = true
 }
 
 // annotate sets the OperatorGroup's annotations, which only Remit may set, on the CSV. It also sets

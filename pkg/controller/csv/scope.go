@@ -48,6 +48,8 @@ type scope struct {
 	holdings *rbac.Recent[string]
 	// occupied contains why the operator gets no permissions in some of the target namespaces (see execute.Occupies).
 	occupied map[string]error
+	// unconfirmed contains the Roles that execute.IsUnconfirmed reports, as apply.Describe describes them.
+	unconfirmed map[string]bool
 	// withheld contains the targets in which an installed operator gets no permissions, because the account may not grant them there.
 	withheld map[string]bool
 	// covered records which of the CSV's permissions the account has.

@@ -26,7 +26,7 @@ import (
 // status, labels or annotations.
 func (f Facts) findings() warrant.Findings {
 	out := warrant.Findings{
-		Ineligible: f.unfit(), Excess: f.Excess, Exceeds: f.Exceeds, Intercepts: f.Intercepts, Prepared: f.Prepared, Unsynced: f.Unsynced,
+		Ineligible: f.unfit(), Excess: f.Excess, Exceeds: f.Exceeds, Unconfirmed: f.Unconfirmed, Intercepts: f.Intercepts, Prepared: f.Prepared, Unsynced: f.Unsynced,
 		Evaluated: f.Evaluated, Unmet: f.Unmet, Refused: f.Refused,
 		Same: f.Same, Ready: f.Deployments.Ready && !f.Calls.Missing,
 		Obsolete: f.Obsolete || f.ReplacedBy != "" && f.Replaced,

@@ -22,7 +22,7 @@ const (
 	Retire Operation = "remove objects of earlier versions"
 	// Publish writes the ClusterRoles of the provided APIs. It is allowed once this version is running.
 	Publish Operation = "publish the provided APIs"
-	// Shrink removes roles and bindings that exceed the account.
+	// Shrink removes roles and bindings that exceed the account, and the rules of a Role whose bindings were not confirmed.
 	Shrink Operation = "remove permissions that exceed the account"
 	// Narrow removes from live webhooks what the account does not permit them to intercept.
 	Narrow Operation = "narrow webhooks that exceed the account"
@@ -43,6 +43,8 @@ type Findings struct {
 	// Exceeds is true if the API server has confirmed that the account is missing permissions of live roles and bindings of
 	// the operator, and their grace period is over.
 	Exceeds bool
+	// Unconfirmed is true if a Role has its rules although its bindings could not be confirmed, and the account may not remove them.
+	Unconfirmed bool
 	// Intercepts is true if the API server has confirmed that a live webhook intercepts what the account does not permit.
 	Intercepts bool
 	// Prepared is the error from creating the operator's ServiceAccounts, roles or certificates.
@@ -90,7 +92,7 @@ func (f Findings) shrink(d Operation) error {
 	switch {
 	case d != Shrink && d != Narrow:
 		return errors.New("unknown operation")
-	case d == Shrink && !f.Exceeds:
+	case d == Shrink && !f.Exceeds && !f.Unconfirmed:
 		return errors.New("the operator does not exceed its account, or its grace period is not over")
 	case d == Narrow && !f.Intercepts:
 		return errors.New("no webhook is known to exceed the account")

@@ -28,6 +28,7 @@ func TestFindingsDenyOperations(t *testing.T) {
 		{"the operator runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
 		{"the operator is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire, Publish}},
 		{"the operator exceeds the account", func(f *Findings) { f.Ineligible, f.Exceeds = bad, true }, []Operation{Shrink}},
+		{"a Role was not confirmed", func(f *Findings) { f.Ineligible, f.Unconfirmed = bad, true }, []Operation{Shrink}},
 		{"a webhook exceeds the account", func(f *Findings) { f.Ineligible, f.Intercepts = bad, true }, []Operation{Narrow}},
 		{"the OperatorGroup is being deleted", func(f *Findings) { f.GroupDeleted, f.Same, f.Ready = bad, true, true }, []Operation{Retire}},
 		{"the OperatorGroup of an operator that exceeds the account is being deleted", func(f *Findings) { f.GroupDeleted, f.Exceeds, f.Intercepts = bad, true, true }, []Operation{Shrink, Narrow}},

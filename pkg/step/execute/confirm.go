@@ -137,7 +137,7 @@ func (r Roles) revoke(ctx context.Context, c client.Client, live, role *unstruct
 	if err := apply.Overwrite(ctx, c, live, sealed, r.Owner); err == nil {
 		return true, nil
 	}
-	if err = empty(ctx, c, live); err == nil {
+	if err = Empty(ctx, c, live); err == nil {
 		return true, nil
 	}
 	if now, failed := apply.LiveContent(ctx, c, role); failed == nil && (now == nil || now.GetUID() != live.GetUID()) {
@@ -146,8 +146,8 @@ func (r Roles) revoke(ctx context.Context, c client.Client, live, role *unstruct
 	return false, err
 }
 
-// empty removes all rules of a Role, and what other users may have added to it to prevent this.
-func empty(ctx context.Context, c client.Client, role *unstructured.Unstructured) error {
+// Empty removes all rules of a Role, and what other users may have added to it to prevent this.
+func Empty(ctx context.Context, c client.Client, role *unstructured.Unstructured) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": role.GetUID(), "finalizers": nil, "ownerReferences": nil, "managedFields": []any{map[string]any{}}},
 		"rules":    []any{},

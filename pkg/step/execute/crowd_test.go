@@ -73,6 +73,36 @@ func TestARoleThatCannotBeSealedIsNotFilledAmongManyBindings(t *testing.T) {
 	require.NoError(t, s.ensure(account))
 }
 
+// Each binding that the cache does not have is read with a request of its own. A user who changes 100 of them prolongs the time in which a Role
+// that was not sealed can be bound.
+func TestFewBindingsMayChangeBesideARoleThatCannotBeSealed(t *testing.T) {
+	s, reads := newTarget(t), 0
+	s.roles.Live = interceptor.NewClient(s.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if _, isBinding := obj.(*rbacv1.RoleBinding); isBinding {
+				reads++
+			}
+			return c.Get(ctx, key, obj, o...)
+		},
+	})
+	account := s.user("account", admins, named, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}})
+	for i := range 20 {
+		b := s.theirs.DeepCopy()
+		b.Name, b.RoleRef.Name = fmt.Sprint("b", i), "other"
+		require.NoError(t, s.client.Create(t.Context(), b))
+	}
+	require.NoError(t, s.ensure(s.user("wide", admins, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "secrets"}, Verbs: []string{"get"}})))
+	s.role.SetName("partly")
+	reads = 0
+	err := s.ensure(account)
+	require.True(t, execute.Occupies(err), "%v", err)
+	require.ErrorContains(t, err, "they change too fast")
+	live := &rbacv1.Role{}
+	require.NoError(t, client.IgnoreNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), live)))
+	require.Empty(t, live.Rules)
+	require.LessOrEqual(t, reads, 22+6, "those before the attempt to seal the whole Role, and then a few")
+}
+
 func TestAFailedListInATargetAffectsOnlyThisTarget(t *testing.T) {
 	s := newTarget(t)
 	s.unlisted = errors.New("too many requests")

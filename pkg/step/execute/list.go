@@ -24,8 +24,9 @@ const (
 	// can create as many as they like. The lists of one Role then take at most 3 × maxInTarget / pageSize requests.
 	maxBindings = 10_000
 	maxInTarget = 1_000
-	// maxUnseen bounds how many may be missing or outdated in the cache.
-	maxUnseen = 100
+	// maxUnseen bounds how many may be missing or outdated in the cache. maxUnseenFew is for a Role that was not sealed as a whole: each
+	// one is read with a request of its own, so that users of a target could make the time longer in which the Role can be bound.
+	maxUnseen, maxUnseenFew = 100, 5
 	// pageSize is the number of objects in memory at a time. An object can have 1.5 MiB, and its metadata almost as much.
 	pageSize = 25
 	// crowded is the number of RoleBindings from which a target is written after the others.
@@ -151,6 +152,10 @@ func withoutURL(err error) error {
 
 func (r Roles) listUnseen(ctx context.Context, namespace string, limit int) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
+	unseen := maxUnseen
+	if r.few {
+		unseen = maxUnseenFew
+	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBindingList"))
 	for read := 0; read == 0 || list.Continue != ""; read += pageSize {
@@ -160,21 +165,24 @@ func (r Roles) listUnseen(ctx context.Context, namespace string, limit int) ([]*
 		if err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
 			return nil, fmt.Errorf("list RoleBindings in namespace %q: %w", namespace, err)
 		}
-		found, err := r.readUnseen(ctx, list.Items)
+		found, err := r.readUnseen(ctx, list.Items, unseen-len(out))
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, found...); len(out) > maxUnseen {
+		if out = append(out, found...); len(out) > unseen {
 			return nil, tooMany(namespace, limit)
 		}
 	}
 	return out, nil
 }
 
-// readUnseen reads those RoleBindings of a page that are missing or outdated in the cache.
-func (r Roles) readUnseen(ctx context.Context, page []metav1.PartialObjectMetadata) ([]*rbacv1.RoleBinding, error) {
+// readUnseen reads those RoleBindings of a page that are missing or outdated in the cache: at most one more than there may be.
+func (r Roles) readUnseen(ctx context.Context, page []metav1.PartialObjectMetadata, limit int) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
 	for i := range page {
+		if len(out) > limit {
+			break
+		}
 		item := &page[i]
 		cached, err := r.RBAC.Untracked().RoleBindings.RoleBindings(item.Namespace).Get(item.Name)
 		if err == nil && cached.UID == item.UID && cached.ResourceVersion == item.ResourceVersion {

@@ -57,3 +57,6 @@ func (u *unconfirmed) has(live client.Object) bool {
 // IsUnconfirmed reports whether an object is a Role whose bindings were not confirmed after its rules were written: it must be written
 // again, although its rules may be in place, because this checks its bindings. Restarts of the program forget this.
 func IsUnconfirmed(live client.Object, kind string) bool { return kind == "Role" && pending.has(live) }
+
+// Withdrawn records that the rules of a Role were removed.
+func Withdrawn(role *unstructured.Unstructured) { pending.forget(role) }
