@@ -83,6 +83,12 @@ func adopt() []Mutant {
 		in("undo.go", "undo-of-later-changes", "exists := live.Labels[k]; c.is(now, exists) && !c", "exists := live.Labels[k]; !c", "TestUndoRestoresOnlyWhatTheAdoptionChanged"),
 		in("undo.go", "undo-before-olm-manages", "s.manage(ctx, managers, names.ManagedByOLM)", `s.manage(ctx, managers[:0], names.ManagedByOLM)`, "TestUndoRestoresOnlyWhatTheAdoptionChanged"),
 		{
+			Name: "kinds-that-are-used-by-now-are-deleted", Rule: 7, File: "cmd/kubectl-remit/uninstall/remove.go",
+			Old:    "	if len(i.refusals) == 0 {",
+			New:    "	if o.CRDs {",
+			Killer: unit("cmd/kubectl-remit/uninstall", "TestKeepsKindsThatAreUsedByNow"),
+		},
+		{
 			Name: "adopt-overloads-are-about-an-object", Rule: 7, File: "pkg/preflight/refusal.go",
 			Old:    "	return code >= 400 && code < 500 && !isUndecided(err) && !apierrors.IsUnauthorized(err) && !lacksPermission(err)",
 			New:    "	return code >= 400 && !apierrors.IsUnauthorized(err) && !lacksPermission(err)",

@@ -124,7 +124,7 @@ func (i *install) gatherCRDs(ctx context.Context, custom bool) error {
 			continue
 		}
 		i.crds = append(i.crds, crd)
-		if err := i.checkObjects(ctx, crd, custom); err != nil {
+		if err := i.checkObjects(ctx, crd, custom, ". Delete them first, or use --delete-custom-resources"); err != nil {
 			return err
 		}
 	}
@@ -134,8 +134,8 @@ func (i *install) gatherCRDs(ctx context.Context, custom bool) error {
 	return i.checkUsers(ctx)
 }
 
-// checkObjects refuses if objects of the kind exist or, if custom is true, adds them to the objects to delete.
-func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, custom bool) error {
+// checkObjects refuses if objects of the kind exist or, if custom is true, adds them to the objects to delete. advice ends the refusal.
+func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, custom bool, advice string) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kindOf(crd))
 	var found []string
@@ -156,7 +156,7 @@ func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomR
 		}
 	}
 	if len(found) > 0 && !custom {
-		i.refusals = append(i.refusals, fmt.Sprintf("objects of CustomResourceDefinition %s exist: %s. Delete them first, or use --delete-custom-resources", crd.Name, firstOf(found)))
+		i.refusals = append(i.refusals, fmt.Sprintf("objects of CustomResourceDefinition %s exist: %s", crd.Name, firstOf(found))+advice)
 	}
 	return nil
 }

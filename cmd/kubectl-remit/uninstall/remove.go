@@ -50,10 +50,11 @@ func (i *install) remove(ctx context.Context, o *Options) error {
 	if left := i.waitDeleted(ctx, rest[:crds]); len(left) > 0 {
 		return i.remains(o, "Remit has not finished; its events give the reason: kubectl get events -n "+i.lineage.Namespace, left)
 	}
-	if err := i.delete(ctx, o, rest[crds:]); err != nil {
+	kept, err := i.deleteCRDs(ctx, o)
+	if err != nil {
 		return err
 	}
-	left := i.waitDeleted(ctx, rest[crds:])
+	left := slices.Concat(kept, i.waitDeleted(ctx, objects(i.crds)))
 	children, err := i.waitForChildren(ctx, o)
 	if err != nil {
 		return err
@@ -63,6 +64,31 @@ func (i *install) remove(ctx context.Context, o *Options) error {
 	}
 	i.noteKeptCRDs(ctx, o)
 	return nil
+}
+
+// deleteCRDs deletes the CustomResourceDefinitions of which no objects exist and that no other operator needs. It checks this again,
+// because everyone who can delay the deletion of the operator decides how long ago the first check was. kept are the others, which it
+// removes from those to delete.
+func (i *install) deleteCRDs(ctx context.Context, o *Options) (kept []client.Object, err error) {
+	i.refusals = nil
+	for _, crd := range i.crds {
+		if err := i.checkObjects(ctx, crd, false, "; to delete it and all of its objects: kubectl delete crd "+crd.Name); err != nil {
+			return nil, err
+		}
+	}
+	if len(i.crds) > 0 {
+		if err := i.checkUsers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if len(i.refusals) == 0 {
+		return nil, i.delete(ctx, o, objects(i.crds))
+	}
+	for _, why := range i.refusals {
+		message.Fprintln(o.ErrOut, "note: the CustomResourceDefinitions are kept:", why)
+	}
+	kept, i.crds = objects(i.crds), nil
+	return kept, nil
 }
 
 // all returns the objects to delete, in this order: custom resources, the Subscription, the ClusterServiceVersions and the

@@ -183,6 +183,47 @@ func TestRefusesToDeleteKindsThatAreInUse(t *testing.T) {
 	require.False(t, s.exists(crd))
 }
 
+// The users of the operator's namespace decide how long the deletion takes. Meanwhile, others use the kind.
+func TestKeepsKindsThatAreUsedByNow(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--crds"}, {"--crds", "--delete-custom-resources"}} {
+		s := newSite(t)
+		crd, sub := s.crd(s.lineage), &operatorsv1alpha1.Subscription{ObjectMeta: s.meta("sub")}
+		patch := func(finalizers string) client.Patch {
+			return client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))
+		}
+		require.NoError(t, s.Patch(t.Context(), sub, patch(`["example.com/slow"]`)))
+		gadget := &unstructured.Unstructured{}
+		gadget.SetAPIVersion(s.group() + "/v1")
+		gadget.SetKind("Gadget")
+		gadget.SetNamespace("default")
+		gadget.SetName("mine")
+		go func() {
+			assert.EventuallyWithT(t, func(c *assert.CollectT) {
+				live := &operatorsv1alpha1.Subscription{}
+				if assert.NoError(c, s.Get(t.Context(), client.ObjectKeyFromObject(sub), live)) {
+					assert.NotNil(c, live.DeletionTimestamp)
+				}
+			}, env.Patience, env.Patience/1000)
+			user := s.csv("b.v1", s.group())
+			user.Namespace, user.Labels = "default", nil
+			user.Name = s.namespace
+			assert.NoError(t, s.Create(t.Context(), gadget.DeepCopy()))
+			assert.NoError(t, s.Create(t.Context(), user))
+			assert.NoError(t, s.Patch(t.Context(), sub.DeepCopy(), patch("null")))
+		}()
+		out, notes, code := s.uninstall(args...)
+		require.Equal(t, cli.CodeMissing, code)
+		require.Equal(t, "subscription.operators.coreos.com/sub deleted\nclusterserviceversion.operators.coreos.com/a.v1 deleted\n"+
+			"customresourcedefinition.apiextensions.k8s.io/"+crd.Name+" remains\n", out)
+		require.Contains(t, notes, "note: the CustomResourceDefinitions are kept: objects of CustomResourceDefinition "+crd.Name+
+			" exist: default/mine; to delete it and all of its objects: kubectl delete crd "+crd.Name+"\n")
+		require.Contains(t, notes, "note: the CustomResourceDefinitions are kept: ClusterServiceVersion default/"+s.namespace+" needs CustomResourceDefinition "+crd.Name+"\n")
+		require.True(t, s.exists(gadget))
+		require.NoError(t, s.Delete(t.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: s.namespace}}))
+	}
+}
+
 func TestKeepsKindsOfOthers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
