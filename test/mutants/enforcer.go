@@ -249,7 +249,7 @@ func enforcer() []Mutant {
 			continue
 		}`,
 			New:    "",
-			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
 			Name: "extensions-run-as-any-serviceaccount", Rule: 1, File: "pkg/controller/clusterextension/try.go",
