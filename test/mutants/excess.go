@@ -35,9 +35,9 @@ func excess() []Mutant {
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
-			Name: "rules-that-are-not-kept-are-split-forever", Rule: 8, File: "pkg/rbac/lines.go",
-			Old:    "	if len(all) < 2 || fits(rule) {",
-			New:    "	if fits(rule) {",
+			Name: "rules-that-cannot-be-split-are-omitted", Rule: 8, File: "pkg/rbac/lines.go",
+			Old:    "	if len(all) < 2 || fits(rule) {\n		return yield(rule)\n	}",
+			New:    "	if fits(rule) {\n		return yield(rule)\n	}\n	if len(all) < 2 {\n		return true\n	}",
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
