@@ -36,6 +36,19 @@ func TestListsOfEmptyEntriesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "ClusterServiceVersion \"op.v1\": the object needs ")
 }
 
+// Fields without a value are shorter as YAML, which is estimated before, than as JSON.
+func TestTheMemoryOfAManifestIsLimited(t *testing.T) {
+	for n, want := range map[int]string{30_000: "", 35_000: "manifest would need about 43 MiB of memory; at most 40 are allowed"} {
+		text := "{kind: ConfigMap, apiVersion: v1, metadata: {name: x}, z: [" + strings.TrimSuffix(strings.Repeat("{a,b,c,d},", n), ",") + "]}"
+		_, err := bundle.ParseContent(t.Context(), &catalog.Content{Manifests: [][]byte{[]byte(text)}})
+		if require.Error(t, err); want == "" {
+			require.NotContains(t, err.Error(), "memory")
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
+
 // A worker that parses a bundle within a smaller limit holds no more text than that allows.
 func TestTextCountsBeforeItIsParsed(t *testing.T) {
 	comment := []byte("#" + strings.Repeat(" x", 1<<20) + "\n")

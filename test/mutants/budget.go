@@ -79,7 +79,7 @@ func budget() []Mutant {
 			Name: "manifests-of-any-cost", Rule: 8, File: "pkg/bundle/parse.go",
 			Old:    "cost > maxManifestCost {",
 			New:    "cost < 0 {",
-			Killer: unit("pkg/bundle", "TestListsOfEmptyEntriesAreRefused"),
+			Killer: unit("pkg/bundle", "TestTheMemoryOfAManifestIsLimited"),
 		},
 		{
 			Name: "bundles-of-any-memory", Rule: 8, File: "pkg/bundle/bundle.go",
