@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"testing/fstest"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/pkg/api"
@@ -80,10 +81,10 @@ func catalogs() []row {
 			content := forge.Catalog(bundleOf(csv())) + fmt.Sprintf(`{"schema": "olm.deprecations", "package": %[1]q, "entries": [
 				{"reference": {"schema": "olm.package"}, "message": %[2]q}, {"reference": {"schema": "olm.channel", "name": %[3]q}, "message": %[2]q}]}`,
 				probe, private, forge.Channel)
-			s.Create(&corev1.ConfigMap{ObjectMeta: theirs.Meta("content"), Data: map[string]string{"catalog.yaml": content}})
-			s.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: theirs.Meta("catalog"),
-				Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
-			s.settle() // the catalog has been read
+			layer, err := registry.Layer(fstest.MapFS{"catalog.yaml": {Data: []byte(content)}}, "configs")
+			require.NoError(s.T, err)
+			s.catalogSourceOf(theirs, "catalog", pushed(s, theirs.Namespace, layer))
+			requireReady(theirs, "catalog")
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
 				spec.CatalogSourceNamespace, spec.Channel = theirs.Namespace, ""
 			})
