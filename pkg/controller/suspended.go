@@ -64,10 +64,11 @@ func reporting(recorder events.EventRecorder, j *journal.Journal) manager.Runnab
 		for _, s := range j.Suspended() {
 			until := s.Until().UTC().Format(time.RFC3339)
 			log.FromContext(ctx).Info("Suspending a namespace: the program ended several times while it worked on objects there",
-				"namespace", s.Group, "object", s.Name, "ends", s.Ends, "until", until)
+				"namespace", s.Group, "object", s.Name, "ends", s.Ends, "alone", s.Alone, "until", until)
 			if ref := referenceTo(s); ref != nil {
 				recorder.Eventf(ref, nil, corev1.EventTypeWarning, "Suspended", "Reconcile", "%s", status.Note(fmt.Sprintf(
-					"Remit's program ended %d times while it worked on objects of this namespace, most recently on this one: until %s, it continues with nothing in this namespace. If the object, or what it refers to, is very large, make it smaller or delete it", s.Ends, until)))
+					"Remit's program ended %d times while it worked on objects of this namespace, %d of these times on no others: until %s, it continues with nothing in this namespace. "+
+						"The object that began last is this one, which is not known to be the reason. If it, or what it refers to, is very large, make it smaller or delete it", s.Ends, s.Alone, until)))
 			}
 		}
 		return nil

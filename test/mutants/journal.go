@@ -7,8 +7,8 @@ func ending() []Mutant {
 	return []Mutant{
 		{
 			Name: "what-ended-the-program-is-forgotten", Rule: 8, File: file,
-			Old:    "			s.Ends, s.last = s.Ends+1, now",
-			New:    "			s.Ends, s.last = 1, now",
+			Old:    "	s.Ends, s.last = min(s.Ends+1, maxEnds-1), now",
+			New:    "	s.Ends, s.last = 1, now",
 			Killer: unit(pkg, suspends),
 		},
 		{
@@ -31,21 +31,45 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspects-are-in-no-file", Rule: 8, File: file,
-			Old:    "		j.write(j.take(), record{state: suspect, ends: s.ended, at: s.last, item: s.Item})\n",
+			Old:    "		j.write(j.take(), record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item})\n",
 			New:    "		j.write(j.take(), record{item: s.Item})\n",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "suspects-are-remembered-forever", Rule: 8, File: file,
-			Old:    "r.ends - int(now.Sub(r.at)/decay)",
-			New:    "r.ends - int(now.Sub(r.at)/(1000*decay))",
+			Old:    "forgotten := int(now.Sub(r.at) / decay)",
+			New:    "forgotten := int(now.Sub(r.at) / (1000 * decay))",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "long-work-is-suspended-with-the-culprit", Rule: 8, File: file,
-			Old:    "!s.began.IsZero() && s.Ends == most {",
+			Old:    "!s.began.IsZero() && s.weight() == most {",
 			New:    "!s.began.IsZero() {",
 			Killer: unit(pkg, "TestTheMostSuspectHasEndedTheProgram"),
+		},
+		{
+			Name: "who-works-beside-the-culprit-waits-for-an-hour", Rule: 8, File: file,
+			Old:    "max(min(pause(s.ended), sharedPause), pause(s.endedAlone))",
+			New:    "pause(s.ended)",
+			Killer: unit(pkg, "TestSharedEndsSuspendForAFewMinutes"),
+		},
+		{
+			Name: "shared-ends-count-as-ends-alone", Rule: 8, File: file,
+			Old:    "s.count(now, groups == 1)",
+			New:    "s.count(now, true)",
+			Killer: unit(pkg, "TestSharedEndsSuspendForAFewMinutes"),
+		},
+		{
+			Name: "ends-alone-are-remembered-forever", Rule: 8, File: file,
+			Old:    "Alone: max(0, r.alone-forgotten)",
+			New:    "Alone: r.alone",
+			Killer: unit(pkg, "TestEndsAloneAreForgotten"),
+		},
+		{
+			Name: "many-shared-ends-hide-the-culprit", Rule: 8, File: file,
+			Old:    "return s.Alone*maxEnds + s.Ends",
+			New:    "return s.Ends",
+			Killer: unit(pkg, "TestWhoEndedTheProgramAloneIsMostSuspect"),
 		},
 		{
 			Name: "many-suspects-wait-for-long", Rule: 8, File: file,
