@@ -109,8 +109,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "trusted-namespaces-are-suspended", Rule: 8, File: file,
-			Old:    "	if j == nil || slices.Contains(j.trusted, item.Group) {",
-			New:    "	if j == nil {",
+			Old:    "	if j == nil || item.Group == \"\" || slices.Contains(j.trusted, item.Group) {",
+			New:    "	if j == nil || item.Group == \"\" {",
 			Killer: unit(pkg, "TestTrustedGroupsAreNotRecorded"),
 		},
 		{
@@ -121,8 +121,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "queues-finish-nothing", Rule: 8, File: "pkg/lib/fairqueue/options.go",
-			Old:    "	q.journal.Done(q.itemOf(item))\n",
-			New:    "",
+			Old:    "	q.journal.Done(is)\n",
+			New:    "	_ = is\n",
 			Killer: unit("pkg/lib/fairqueue", "TestTheQueueRecordsWhatIsBeingProcessed"),
 		},
 		{
@@ -148,6 +148,24 @@ func ending() []Mutant {
 			Old:    "	return journaled{mgr, o.Journal}, nil",
 			New:    "	return mgr, nil",
 			Killer: unit("pkg/controller", "TestControllersHaveTheJournal"),
+		},
+		{
+			Name: "namespaces-count-twice", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	if req.Namespace == \"\" && isOfNamespaces(controller) {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller", "TestTheGroupOfARequestIsItsNamespace"),
+		},
+		{
+			Name: "reports-name-no-object", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	case !isController || isOfNamespaces(controller):",
+			New:    "	case false:",
+			Killer: unit("pkg/controller", "TestASuspendedNamespaceIsReportedAtAnObject"),
+		},
+		{
+			Name: "queues-finish-what-is-in-another-namespace", Rule: 8, File: "pkg/lib/fairqueue/options.go",
+			Old:    "	delete(q.begun, item)\n",
+			New:    "	delete(q.begun, item)\n	is = q.itemOf(item)\n",
+			Killer: unit("pkg/lib/fairqueue", "TestTheQueueFinishesWhatItHasRecorded"),
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",

@@ -49,7 +49,8 @@ const (
 
 // Item identifies what is being worked on. Both strings consist of names of the API, and contain no spaces.
 type Item struct {
-	// Group is the namespace or, for a cluster-scoped object, a slash and its name.
+	// Group is the namespace or, for a cluster-scoped object that belongs to none, a slash and its name. Without a group, the item is not
+	// recorded.
 	Group string
 	// Name is unique in the program: the name of the controller, a slash, and that of the object.
 	Name string
@@ -215,7 +216,7 @@ func (s Suspect) Until() time.Time {
 // Begin records that the work on an item begins. It returns how long the item has to wait, or 0 if the work can begin; then, Done must
 // follow.
 func (j *Journal) Begin(item Item) (wait time.Duration) {
-	if j == nil || slices.Contains(j.trusted, item.Group) {
+	if j == nil || item.Group == "" || slices.Contains(j.trusted, item.Group) {
 		return 0
 	}
 	j.mu.Lock()
