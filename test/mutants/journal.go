@@ -168,6 +168,24 @@ func ending() []Mutant {
 			Killer: unit("pkg/lib/fairqueue", "TestTheQueueFinishesWhatItHasRecorded"),
 		},
 		{
+			Name: "long-resolutions-are-not-recorded", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "	if l.journal.Begin(itemOf(namespace)) == 0 {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/subscription", "TestALongResolutionIsRecorded"),
+		},
+		{
+			Name: "long-resolutions-do-not-wait", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "		if l.journal.Wait(itemOf(namespace)) > 0 {",
+			New:    "		if false {",
+			Killer: unit("pkg/controller/subscription", "TestTheLongResolutionsOfASuspendedNamespaceWait"),
+		},
+		{
+			Name: "long-resolutions-of-suspects-never-resume", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "			resumed = time.After(wait)",
+			New:    "			_ = wait",
+			Killer: unit("pkg/controller/subscription", "TestTheLongResolutionsOfASuspendedNamespaceWait"),
+		},
+		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",
 			Old:    "range j.Suspended() {",
 			New:    "range j.Suspended()[:0] {",
