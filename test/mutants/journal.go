@@ -186,6 +186,24 @@ func ending() []Mutant {
 			Killer: unit("pkg/controller/subscription", "TestTheLongResolutionsOfASuspendedNamespaceWait"),
 		},
 		{
+			Name: "downloads-are-not-recorded", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "b.Journal.Work(ctx, ",
+			New:    "(*journal.Journal)(nil).Work(ctx, ",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestAddsTheContentOfBundleImages"),
+		},
+		{
+			Name: "downloads-that-wait-for-a-turn-are-suspect", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "	downloaded()\n	ctx, end, err",
+			New:    "	ctx, end, err",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestAddsTheContentOfBundleImages"),
+		},
+		{
+			Name: "work-of-suspects-does-not-wait", Rule: 8, File: file,
+			Old:    "	for wait := j.Begin(item); wait > 0; wait = j.Begin(item) {",
+			New:    "	for wait := j.Begin(item); wait < 0; wait = j.Begin(item) {",
+			Killer: unit(pkg, "TestWorkWaitsUntilItCanBegin"),
+		},
+		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",
 			Old:    "range j.Suspended() {",
 			New:    "range j.Suspended()[:0] {",

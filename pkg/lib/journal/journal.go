@@ -10,6 +10,7 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -235,6 +236,21 @@ func (j *Journal) Begin(item Item) (wait time.Duration) {
 	j.working[item] = &work{slot: slot, workers: 1}
 	j.write(slot, record{state: working, at: j.clock.Now(), item: item})
 	return 0
+}
+
+// Work waits until the work on an item can begin, and records it. The caller must call done, which may be called several times. The
+// error is the cause of the end of ctx.
+func (j *Journal) Work(ctx context.Context, item Item) (done func(), err error) {
+	for wait := j.Begin(item); wait > 0; wait = j.Begin(item) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() { j.Done(item) }), nil
 }
 
 // Wait returns how long an item has to wait, or 0 if the work can begin.

@@ -1,14 +1,17 @@
 package journal_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/remit-olm/remit/pkg/lib/journal"
@@ -271,6 +274,33 @@ func TestTrustedGroupsAreNotRecorded(t *testing.T) {
 	suspects := w.process().Suspects()
 	require.Len(t, suspects, 1)
 	require.Equal(t, "ns", suspects[0].Group)
+}
+
+func TestWorkWaitsUntilItCanBegin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		process := func() *journal.Journal {
+			j, err := journal.Open(path, clock.RealClock{})
+			require.NoError(t, err)
+			return j
+		}
+		_, err := process().Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		j, began := process(), time.Now()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, os.ErrDeadlineExceeded)
+		defer cancel()
+		_, err = j.Work(ctx, item("ns", "a"))
+		require.Equal(t, os.ErrDeadlineExceeded, err)
+		require.Equal(t, time.Second, time.Since(began))
+		done, err := j.Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		require.Equal(t, stagger, time.Since(began))
+		_, err = j.Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		done()
+		done()
+		require.Equal(t, 2, process().Suspects()[0].Ends, "the second one is not finished")
+	})
 }
 
 func TestManyItems(t *testing.T) {
