@@ -37,10 +37,25 @@ func (m journaled) Journal() *journal.Journal { return m.journal }
 
 // Group implements fairqueue.Journaled.
 func (m journaled) Group(controller string, req reconcile.Request) string {
-	if req.Namespace == "" && isOfNamespaces(controller) {
+	switch {
+	case controller == "clustercatalog": // administrators write them, and all ClusterExtensions need them
+		return ""
+	case controller == "clusterextension":
+		return groupOfExtension(m.GetCache(), req)
+	case req.Namespace == "" && isOfNamespaces(controller):
 		return req.Name
 	}
 	return cmp.Or(req.Namespace, "/"+req.Name)
+}
+
+// groupOfExtension returns the namespace of a ClusterExtension, because who can create one can create a hundred with other names. The
+// author check admits only authors who may use a ServiceAccount there.
+func groupOfExtension(cached client.Reader, req reconcile.Request) string {
+	ext := &olmv1.ClusterExtension{}
+	if err := cached.Get(context.Background(), req.NamespacedName, ext, client.UnsafeDisableDeepCopy); err != nil || ext.Spec.Namespace == "" {
+		return "/" + req.Name // it does not exist any longer
+	}
+	return ext.Spec.Namespace
 }
 
 // isOfNamespaces reports whether the requests of a controller are names of namespaces, whose objects it works on together.

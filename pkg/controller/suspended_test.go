@@ -11,11 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/journal"
@@ -92,11 +97,47 @@ func TestASuspendedNamespaceIsReportedAtAnObject(t *testing.T) {
 	}
 }
 
+// extensions is a cache of ClusterExtensions. It contains their namespaces by their names.
+type extensions struct {
+	cache.Cache
+
+	namespaces map[string]string
+}
+
+func (e extensions) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	namespace, ok := e.namespaces[key.Name]
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "clusterextensions"}, key.Name)
+	}
+	obj.(*olmv1.ClusterExtension).Spec.Namespace = namespace
+	return nil
+}
+
+// withCache is a manager that has only a cache.
+type withCache struct {
+	ctrl.Manager
+
+	cache cache.Cache
+}
+
+func (c withCache) GetCache() cache.Cache { return c.cache }
+
+// At first, each ClusterExtension was a group, so that a new name was never suspect.
+func TestTheGroupOfAClusterExtensionIsItsNamespace(t *testing.T) {
+	m := journaled{Manager: withCache{cache: extensions{namespaces: map[string]string{"x1": "ns", "x2": "ns"}}}}
+	for name, want := range map[string]string{"x1": "ns", "x2": "ns", "deleted": "/deleted"} {
+		require.Equal(t, want, m.Group("clusterextension", kit.Request("", name)))
+	}
+	require.Empty(t, m.Group("clustercatalog", kit.Request("", "operatorhub")), "administrators write it")
+}
+
 // The group of a request is the namespace that it stands for, whichever controller it is for.
 func TestTheGroupOfARequestIsItsNamespace(t *testing.T) {
 	m := journaled{}
 	for controller := range kindsOf() {
-		require.Equal(t, "ns", m.Group(controller, kit.Request("ns", "a")), controller)
+		if !strings.HasPrefix(controller, "cluster") {
+			require.Equal(t, "ns", m.Group(controller, kit.Request("ns", "a")), controller)
+		}
 	}
 	require.Equal(t, "ns", m.Group("subscription", kit.Request("", "ns")))
 	require.Equal(t, "ns", m.Group("operator", kit.Request("", "ns")))

@@ -151,8 +151,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "namespaces-count-twice", Rule: 8, File: "pkg/controller/suspended.go",
-			Old:    "	if req.Namespace == \"\" && isOfNamespaces(controller) {",
-			New:    "	if false {",
+			Old:    "	case req.Namespace == \"\" && isOfNamespaces(controller):",
+			New:    "	case false:",
 			Killer: unit("pkg/controller", "TestTheGroupOfARequestIsItsNamespace"),
 		},
 		{
@@ -202,6 +202,18 @@ func ending() []Mutant {
 			Old:    "	for wait := j.Begin(item); wait > 0; wait = j.Begin(item) {",
 			New:    "	for wait := j.Begin(item); wait < 0; wait = j.Begin(item) {",
 			Killer: unit(pkg, "TestWorkWaitsUntilItCanBegin"),
+		},
+		{
+			Name: "new-extensions-are-never-suspect", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	return ext.Spec.Namespace\n",
+			New:    "	return \"/\" + req.Name\n",
+			Killer: unit("pkg/controller", "TestTheGroupOfAClusterExtensionIsItsNamespace"),
+		},
+		{
+			Name: "cluster-catalogs-are-suspended", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	case controller == \"clustercatalog\":",
+			New:    "	case false:",
+			Killer: unit("pkg/controller", "TestTheGroupOfAClusterExtensionIsItsNamespace"),
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",
