@@ -31,8 +31,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspects-are-in-no-file", Rule: 8, File: file,
-			Old:    "		j.write(j.take(), record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item})\n",
-			New:    "		j.write(j.take(), record{item: s.Item})\n",
+			Old:    "record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item}.bytes()",
+			New:    "record{item: s.Item}.bytes()",
 			Killer: unit(pkg, suspends),
 		},
 		{
@@ -214,6 +214,24 @@ func ending() []Mutant {
 			Old:    "	case controller == \"clustercatalog\":",
 			New:    "	case false:",
 			Killer: unit("pkg/controller", "TestTheGroupOfAClusterExtensionIsItsNamespace"),
+		},
+		{
+			Name: "the-journal-gives-its-space-back", Rule: 8, File: file,
+			Old:    "j.file.Truncate(int64(len(content)))",
+			New:    "j.file.Truncate(int64(0 * len(content)))",
+			Killer: unit(pkg, "TestTheFileKeepsItsSpace"),
+		},
+		{
+			Name: "suspensions-end-when-the-clock-says-so", Rule: 8, File: file,
+			Old:    "min(delay, j.begun.Add(delay).Sub(now))",
+			New:    "j.begun.Add(delay).Sub(now)",
+			Killer: unit(pkg, "TestAClockThatIsSetBackProlongsNoSuspension"),
+		},
+		{
+			Name: "suspensions-last-until-the-clock-is-right", Rule: 8, File: file,
+			Old:    "min(max(0, s.Until().Sub(j.begun)), lastPause)",
+			New:    "max(0, s.Until().Sub(j.begun))",
+			Killer: unit(pkg, "TestAClockThatIsSetBackProlongsNoSuspension"),
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",

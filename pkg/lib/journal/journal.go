@@ -108,13 +108,23 @@ func Open(path string, c clock.PassiveClock, trusted ...string) (*Journal, error
 	for slot := slots - 1; slot >= 0; slot-- {
 		j.free = append(j.free, slot)
 	}
-	if err := file.Truncate(0); err != nil {
-		return nil, errors.Join(fmt.Errorf("clear journal: %w", err), file.Close())
-	}
-	for _, s := range j.suspects {
-		j.write(j.take(), record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item})
+	if err := j.rewrite(); err != nil {
+		return nil, errors.Join(fmt.Errorf("write journal: %w", err), file.Close())
 	}
 	return j, nil
+}
+
+// rewrite replaces the content of the file with records of the suspects and free slots. The file keeps its space on the disk, so that its
+// records can be written when the disk is full later.
+func (j *Journal) rewrite() error {
+	content := make([]byte, slots*slotSize)
+	for _, s := range j.suspects {
+		copy(content[j.take()*slotSize:], record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item}.bytes())
+	}
+	if _, err := j.file.WriteAt(content, 0); err != nil {
+		return err
+	}
+	return j.file.Truncate(int64(len(content))) // it can be longer only if something else wrote it
 }
 
 // learn makes suspects of what an earlier process left.
@@ -264,7 +274,8 @@ func (j *Journal) Wait(item Item) time.Duration {
 }
 
 // wait returns how long an item has to wait because its group is suspect. Suspensions that end at the same time, or have ended, end one
-// after the other.
+// after the other. The end of a suspension is counted from the first work of the process, because the clock of the machine can be set
+// back, and the time of a record is only that of this clock.
 func (j *Journal) wait(item Item) time.Duration {
 	now := j.clock.Now()
 	if j.begun.IsZero() {
@@ -274,11 +285,8 @@ func (j *Journal) wait(item Item) time.Duration {
 	if s == nil {
 		return 0
 	}
-	from := s.Until()
-	if from.Before(j.begun) {
-		from = j.begun
-	}
-	return max(0, from.Add(time.Duration(s.turn)*stagger).Sub(now))
+	delay := min(max(0, s.Until().Sub(j.begun)), lastPause) + time.Duration(s.turn)*stagger
+	return max(0, min(delay, j.begun.Add(delay).Sub(now)))
 }
 
 // Done records that the work on an item is finished, whether it succeeded or not.

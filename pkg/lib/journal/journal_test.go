@@ -332,6 +332,39 @@ func TestManyItems(t *testing.T) {
 	}())
 }
 
+// On a full disk, a file that was truncated could not be written again.
+func TestTheFileKeepsItsSpace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, text := range []string{"", strings.Repeat("x", 1<<20)} {
+		require.NoError(t, os.WriteFile(w.path, []byte(text), 0o600))
+		w.process()
+		records, err := os.ReadFile(w.path)
+		require.NoError(t, err)
+		require.True(t, string(records) == strings.Repeat("\x00", 256<<10), "it has a free slot for each record")
+	}
+	w.endWith("ns")
+	require.Len(t, w.process().Suspects(), 1)
+	require.Len(t, w.process().Suspects(), 1)
+}
+
+func TestAClockThatIsSetBackProlongsNoSuspension(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 3 {
+		w.endWith("ns")
+	}
+	j := w.process()
+	require.Equal(t, 4*time.Minute+stagger, j.Wait(item("ns", "a")))
+	w.clock.SetTime(w.clock.Now().Add(-24 * time.Hour))
+	require.Equal(t, 4*time.Minute+stagger, j.Wait(item("ns", "a")))
+
+	w.endWith("other")
+	j = w.process()
+	w.clock.SetTime(w.clock.Now().Add(-24 * time.Hour)) // before the process becomes the leader
+	require.LessOrEqual(t, j.Wait(item("other", "a")), time.Hour+12*stagger)
+}
+
 func record(text string) string { return text + strings.Repeat("\x00", 1<<10-len(text)) }
 
 func TestAnUnreadableFile(t *testing.T) {
