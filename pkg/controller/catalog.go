@@ -76,7 +76,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	recorder := mgr.GetEventRecorder(names.UserAgentCatalog)
 	subscriptions, err := subscription.New(subscription.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Catalogs: from.store, RBAC: own.rbac, Proofs: own.proofs, Recorder: recorder,
-		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default,
+		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, Journal: journalOf(mgr),
 	})
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	if err := servePorts(mgr, o); err != nil {
 		return nil, err
 	}
-	if err := mgr.Add(reporting(mgr.GetEventRecorder(o.UserAgent), o.Journal)); err != nil {
+	if err := mgr.Add(reporting(mgr.GetEventRecorder(o.UserAgent), mgr.GetAPIReader(), o.Journal)); err != nil {
 		return nil, fmt.Errorf("add the report of suspended objects: %w", err)
 	}
 	return journaled{mgr, o.Journal}, nil

@@ -1,7 +1,6 @@
 package kill
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -197,9 +196,10 @@ func TestAnExtensionThatEndsTheProgramDoesNotStopOthers(t *testing.T) {
 	// As if it had ended the program three more times, the wait is an hour, so that the result does not depend on the machine.
 	records, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Contains(t, string(records), "suspect 1 ")
+	require.Regexp(t, "suspect 1 [01] ", string(records))
 	require.Contains(t, string(records), "working 0 ")
-	require.NoError(t, os.WriteFile(file, bytes.Replace(records, []byte("suspect 1 "), []byte("suspect 4 "), 1), 0o600))
+	records = regexp.MustCompile("suspect 1 [01] ").ReplaceAll(records, []byte("suspect 4 4 "))
+	require.NoError(t, os.WriteFile(file, records, 0o600))
 	w.start(t)
 	other.create()
 	eventually(t, func(c *assert.CollectT) {
@@ -208,7 +208,7 @@ func TestAnExtensionThatEndsTheProgramDoesNotStopOthers(t *testing.T) {
 		assert.NoError(c, cluster.Client.List(t.Context(), list))
 		assert.True(c, slices.ContainsFunc(list.Items, func(e corev1.Event) bool {
 			return e.InvolvedObject.Kind == "ClusterExtension" && e.InvolvedObject.Name == poison.name && e.Reason == "Suspended" &&
-				strings.HasPrefix(e.Message, "Remit's program ended 5 times while it worked on objects of this namespace, most recently on this one")
+				strings.HasPrefix(e.Message, "Remit's program ended 5 times while it worked on objects of this namespace")
 		}))
 	})
 	require.Nil(t, poison.get().Status.Install)

@@ -269,8 +269,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "long-resolutions-run-in-order-of-arrival", Rule: 8, File: "pkg/controller/subscription/long.go",
-			Old:    "least < 0 || used < least {",
-			New:    "least < 0 {",
+			Old:    "best < 0 || used < least {",
+			New:    "best < 0 && used >= least {",
 			Killer: unit("pkg/controller/subscription", "TestTheNextNamespaceHasTheLeastRecentUsage"),
 		},
 		{

@@ -7,8 +7,8 @@ func ending() []Mutant {
 	return []Mutant{
 		{
 			Name: "what-ended-the-program-is-forgotten", Rule: 8, File: file,
-			Old:    "			s.Ends, s.last = s.Ends+1, now",
-			New:    "			s.Ends, s.last = 1, now",
+			Old:    "	s.Ends, s.last = min(s.Ends+1, maxEnds-1), now",
+			New:    "	s.Ends, s.last = 1, now",
 			Killer: unit(pkg, suspends),
 		},
 		{
@@ -31,21 +31,45 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspects-are-in-no-file", Rule: 8, File: file,
-			Old:    "		j.write(j.take(), record{state: suspect, ends: s.ended, at: s.last, item: s.Item})\n",
-			New:    "		j.write(j.take(), record{item: s.Item})\n",
+			Old:    "record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item}.bytes()",
+			New:    "record{item: s.Item}.bytes()",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "suspects-are-remembered-forever", Rule: 8, File: file,
-			Old:    "r.ends - int(now.Sub(r.at)/decay)",
-			New:    "r.ends - int(now.Sub(r.at)/(1000*decay))",
+			Old:    "forgotten := int(now.Sub(r.at) / decay)",
+			New:    "forgotten := int(now.Sub(r.at) / (1000 * decay))",
 			Killer: unit(pkg, suspends),
 		},
 		{
 			Name: "long-work-is-suspended-with-the-culprit", Rule: 8, File: file,
-			Old:    "!s.began.IsZero() && s.Ends == most {",
+			Old:    "!s.began.IsZero() && s.weight() == most {",
 			New:    "!s.began.IsZero() {",
 			Killer: unit(pkg, "TestTheMostSuspectHasEndedTheProgram"),
+		},
+		{
+			Name: "who-works-beside-the-culprit-waits-for-an-hour", Rule: 8, File: file,
+			Old:    "max(min(pause(s.ended), sharedPause), pause(s.endedAlone))",
+			New:    "pause(s.ended)",
+			Killer: unit(pkg, "TestSharedEndsSuspendForAFewMinutes"),
+		},
+		{
+			Name: "shared-ends-count-as-ends-alone", Rule: 8, File: file,
+			Old:    "s.count(now, groups == 1)",
+			New:    "s.count(now, true)",
+			Killer: unit(pkg, "TestSharedEndsSuspendForAFewMinutes"),
+		},
+		{
+			Name: "ends-alone-are-remembered-forever", Rule: 8, File: file,
+			Old:    "Alone: max(0, r.alone-forgotten)",
+			New:    "Alone: r.alone",
+			Killer: unit(pkg, "TestEndsAloneAreForgotten"),
+		},
+		{
+			Name: "many-shared-ends-hide-the-culprit", Rule: 8, File: file,
+			Old:    "return s.Alone*maxEnds + s.Ends",
+			New:    "return s.Ends",
+			Killer: unit(pkg, "TestWhoEndedTheProgramAloneIsMostSuspect"),
 		},
 		{
 			Name: "many-suspects-wait-for-long", Rule: 8, File: file,
@@ -85,8 +109,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "trusted-namespaces-are-suspended", Rule: 8, File: file,
-			Old:    "	if j == nil || slices.Contains(j.trusted, item.Group) {",
-			New:    "	if j == nil {",
+			Old:    "	if j == nil || item.Group == \"\" || slices.Contains(j.trusted, item.Group) {",
+			New:    "	if j == nil || item.Group == \"\" {",
 			Killer: unit(pkg, "TestTrustedGroupsAreNotRecorded"),
 		},
 		{
@@ -97,8 +121,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "queues-finish-nothing", Rule: 8, File: "pkg/lib/fairqueue/options.go",
-			Old:    "	q.journal.Done(q.itemOf(item))\n",
-			New:    "",
+			Old:    "	q.journal.Done(is)\n",
+			New:    "	_ = is\n",
 			Killer: unit("pkg/lib/fairqueue", "TestTheQueueRecordsWhatIsBeingProcessed"),
 		},
 		{
@@ -124,6 +148,90 @@ func ending() []Mutant {
 			Old:    "	return journaled{mgr, o.Journal}, nil",
 			New:    "	return mgr, nil",
 			Killer: unit("pkg/controller", "TestControllersHaveTheJournal"),
+		},
+		{
+			Name: "namespaces-count-twice", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	case req.Namespace == \"\" && isOfNamespaces(controller):",
+			New:    "	case false:",
+			Killer: unit("pkg/controller", "TestTheGroupOfARequestIsItsNamespace"),
+		},
+		{
+			Name: "reports-name-no-object", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	case !isController || isOfNamespaces(controller):",
+			New:    "	case false:",
+			Killer: unit("pkg/controller", "TestASuspendedNamespaceIsReportedAtAnObject"),
+		},
+		{
+			Name: "queues-finish-what-is-in-another-namespace", Rule: 8, File: "pkg/lib/fairqueue/options.go",
+			Old:    "	delete(q.begun, item)\n",
+			New:    "	delete(q.begun, item)\n	is = q.itemOf(item)\n",
+			Killer: unit("pkg/lib/fairqueue", "TestTheQueueFinishesWhatItHasRecorded"),
+		},
+		{
+			Name: "long-resolutions-are-not-recorded", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "	if l.journal.Begin(itemOf(namespace)) == 0 {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/subscription", "TestALongResolutionIsRecorded"),
+		},
+		{
+			Name: "long-resolutions-do-not-wait", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "		if l.journal.Wait(itemOf(namespace)) > 0 {",
+			New:    "		if false {",
+			Killer: unit("pkg/controller/subscription", "TestTheLongResolutionsOfASuspendedNamespaceWait"),
+		},
+		{
+			Name: "long-resolutions-of-suspects-never-resume", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Old:    "			resumed = time.After(wait)",
+			New:    "			_ = wait",
+			Killer: unit("pkg/controller/subscription", "TestTheLongResolutionsOfASuspendedNamespaceWait"),
+		},
+		{
+			Name: "downloads-are-not-recorded", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "b.Journal.Work(ctx, ",
+			New:    "(*journal.Journal)(nil).Work(ctx, ",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestAddsTheContentOfBundleImages"),
+		},
+		{
+			Name: "downloads-that-wait-for-a-turn-are-suspect", Rule: 8, File: "pkg/controller/kit/bundleimage/images.go",
+			Old:    "	downloaded()\n	ctx, end, err",
+			New:    "	ctx, end, err",
+			Killer: unit("pkg/controller/kit/bundleimage", "TestAddsTheContentOfBundleImages"),
+		},
+		{
+			Name: "work-of-suspects-does-not-wait", Rule: 8, File: file,
+			Old:    "	for wait := j.Begin(item); wait > 0; wait = j.Begin(item) {",
+			New:    "	for wait := j.Begin(item); wait < 0; wait = j.Begin(item) {",
+			Killer: unit(pkg, "TestWorkWaitsUntilItCanBegin"),
+		},
+		{
+			Name: "new-extensions-are-never-suspect", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	return ext.Spec.Namespace\n",
+			New:    "	return \"/\" + req.Name\n",
+			Killer: unit("pkg/controller", "TestTheGroupOfAClusterExtensionIsItsNamespace"),
+		},
+		{
+			Name: "cluster-catalogs-are-suspended", Rule: 8, File: "pkg/controller/suspended.go",
+			Old:    "	case controller == \"clustercatalog\":",
+			New:    "	case false:",
+			Killer: unit("pkg/controller", "TestTheGroupOfAClusterExtensionIsItsNamespace"),
+		},
+		{
+			Name: "the-journal-gives-its-space-back", Rule: 8, File: file,
+			Old:    "j.file.Truncate(int64(len(content)))",
+			New:    "j.file.Truncate(int64(0 * len(content)))",
+			Killer: unit(pkg, "TestTheFileKeepsItsSpace"),
+		},
+		{
+			Name: "suspensions-end-when-the-clock-says-so", Rule: 8, File: file,
+			Old:    "min(delay, j.begun.Add(delay).Sub(now))",
+			New:    "j.begun.Add(delay).Sub(now)",
+			Killer: unit(pkg, "TestAClockThatIsSetBackProlongsNoSuspension"),
+		},
+		{
+			Name: "suspensions-last-until-the-clock-is-right", Rule: 8, File: file,
+			Old:    "min(max(0, s.Until().Sub(j.begun)), lastPause)",
+			New:    "max(0, s.Until().Sub(j.begun))",
+			Killer: unit(pkg, "TestAClockThatIsSetBackProlongsNoSuspension"),
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",

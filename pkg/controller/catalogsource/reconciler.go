@@ -158,7 +158,7 @@ func New(o Options) (*Reconciler, error) {
 	r.images.secrets = r.pulls
 	r.tenants = &tenantServers{Options: &r.Options, managed: r.servers.managed, notify: r.ownedChanged,
 		watchServices: func(ctx context.Context) error { return r.services.watch(ctx) }}
-	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Room: r.images.spool, Turn: r.images.unpack, Touch: o.Store.TouchImage})
+	r.bundles = bundleimage.New(bundleimage.Options{Client: o.Images, Disk: o.Disk, Decoding: bound.decoding, Access: r.pulls, Room: r.images.spool, Turn: r.images.unpack, Touch: o.Store.TouchImage, Journal: o.Journal})
 	wakeRefused := func(key types.NamespacedName) {
 		waker.Wake(key)
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -47,6 +48,8 @@ type longQueue struct {
 	served func(context.Context) (served, error)
 	// metrics records the duration of each resolution.
 	metrics *metrics
+	// journal records which namespace is being resolved; it may be nil. The jobs of a suspended namespace wait in the queue.
+	journal *journal.Journal
 	begin   chan struct{}
 	// waker wakes a namespace when its long resolution has ended.
 	waker kit.Waker
@@ -218,26 +221,48 @@ func (l *longQueue) enqueue(namespace string, key digest, j *job) {
 // Start runs queued jobs until the context is canceled. It implements manager.Runnable.
 func (l *longQueue) Start(ctx context.Context) error {
 	for {
+		for l.next(ctx) {
+		}
+		var resumed <-chan time.Time
+		if wait, isQueued := l.wait(); isQueued {
+			resumed = time.After(wait)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-l.begin:
-		}
-		for l.next(ctx) {
+		case <-resumed:
 		}
 	}
 }
 
-// next runs the next job. It returns false without running a job if the queue is empty or the context was canceled.
+// wait returns how long no queued job can begin because their namespaces are suspended, and whether there is a job.
+func (l *longQueue) wait() (least time.Duration, isQueued bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, namespace := range l.line {
+		if wait := l.journal.Wait(itemOf(namespace)); i == 0 || wait < least {
+			least = wait
+		}
+	}
+	return least, len(l.line) > 0
+}
+
+// itemOf returns the record of the work on a namespace, which is that of its reconcile, because a long resolution belongs to it.
+func itemOf(namespace string) journal.Item {
+	return journal.Item{Group: namespace, Name: controllerName + "/" + namespace}
+}
+
+// next runs the next job. It returns false without running a job if the queue contains none that can begin, or the context was canceled.
 func (l *longQueue) next(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.mu.Lock()
-	if len(l.line) == 0 || ctx.Err() != nil {
+	at, began := l.first(), l.clock.Now()
+	if at < 0 || ctx.Err() != nil {
 		l.mu.Unlock()
 		return false
 	}
-	at, began := l.first(), l.clock.Now()
 	namespace := l.line[at]
 	l.line = slices.Delete(l.line, at, at+1)
 	r := l.byNamespace[namespace]
@@ -245,6 +270,9 @@ func (l *longQueue) next(ctx context.Context) bool {
 	j.cancel = cancel
 	l.mu.Unlock()
 
+	if l.journal.Begin(itemOf(namespace)) == 0 {
+		defer l.journal.Done(itemOf(namespace))
+	}
 	l.refresh(ctx, j)
 	resolved := l.metrics.resolving()
 	answer, err := j.input.Resolve(ctx, patient(), j.ns)
@@ -273,13 +301,16 @@ func (l *longQueue) refresh(ctx context.Context, j *job) {
 	}
 }
 
-// first returns the position in the queue of the namespace with the lowest usage. If several have the same usage, it
-// prefers the one that has waited longest. The caller must hold the lock.
+// first returns the position in the queue of the namespace with the lowest usage that is not suspended, or -1. If several have the
+// same usage, it prefers the one that has waited longest. The caller must hold the lock.
 func (l *longQueue) first() int {
 	now := l.clock.Now()
-	best, least := 0, time.Duration(-1)
+	best, least := -1, time.Duration(0)
 	for i, namespace := range l.line {
-		if used := l.byNamespace[namespace].usage(now); least < 0 || used < least {
+		if l.journal.Wait(itemOf(namespace)) > 0 {
+			continue
+		}
+		if used := l.byNamespace[namespace].usage(now); best < 0 || used < least {
 			best, least = i, used
 		}
 	}

@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -163,4 +168,65 @@ func TestCachesALongResolution(t *testing.T) {
 	require.False(t, l.next(context.Background()))
 	require.NotNil(t, known.find("ns", keyWith(1), served{}).answer)
 	require.Nil(t, l.check("ns", keyWith(1), served{}))
+}
+
+// ended returns the journal of a process after n processes ended while they resolved a namespace.
+func ended(t *testing.T, path, namespace string, n int) *journal.Journal {
+	t.Helper()
+	for range n {
+		j, err := journal.Open(path, clock.RealClock{})
+		require.NoError(t, err)
+		time.Sleep(j.Wait(itemOf(namespace)))
+		require.Zero(t, j.Begin(itemOf(namespace)))
+	}
+	j, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	return j
+}
+
+// A long resolution is the largest computation that the objects of a namespace cause, and its reconcile has ended.
+func TestALongResolutionIsRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	in, ns := pigeons()
+	ns.Subjects = ns.Subjects[:3]
+	l := newLongQueue(clock.RealClock{}, &answers{})
+	l.journal = ended(t, path, "ns", 0)
+	var records []byte
+	l.served = func(context.Context) (now served, err error) {
+		records, err = os.ReadFile(path)
+		return served{}, err
+	}
+	l.enqueue("ns", keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
+	require.True(t, l.next(t.Context()))
+	require.Regexp(t, `working 0 0 \d+ ns subscription/ns `, string(records))
+	records, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NotContains(t, string(records), "working", "it is finished")
+}
+
+func TestTheLongResolutionsOfASuspendedNamespaceWait(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		in, ns := pigeons()
+		ns.Subjects = ns.Subjects[:3]
+		l := newLongQueue(clock.RealClock{}, &answers{})
+		l.journal = ended(t, path, "ns", 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		began, resolved := time.Now(), make(chan time.Duration, 3)
+		l.served = func(context.Context) (served, error) {
+			resolved <- time.Since(began)
+			return served{}, nil
+		}
+		end := make(chan error)
+		go func() { end <- l.Start(ctx) }()
+		for _, namespace := range []string{"ns", "other"} {
+			l.enqueue(namespace, keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
+		}
+		require.Zero(t, <-resolved, "other namespaces do not wait")
+		require.Equal(t, time.Minute+5*time.Second, <-resolved)
+		synctest.Wait()
+		require.Nil(t, l.byNamespace["ns"].job)
+		cancel()
+		require.NoError(t, <-end)
+	})
 }

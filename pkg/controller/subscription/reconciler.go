@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -43,6 +44,8 @@ type Options struct {
 	GlobalCatalogNamespace string
 	// Default is the installation's default account; the zero value means that there is none.
 	Default scoped.Default
+	// Journal records which namespaces are being resolved outside the controller's workers; it may be nil.
+	Journal *journal.Journal
 	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
@@ -82,7 +85,7 @@ func New(o Options) (*Reconciler, error) {
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
 		ask: preflight.Reviews(o.Client), interests: &kit.Interests{}, metrics: newMetrics(o.Clock), replaced: &status.Replaced{}, reloading: &reloading{}, settling: kit.NewSettling(),
 	}
-	r.long.metrics = r.metrics
+	r.long.metrics, r.long.journal = r.metrics, o.Journal
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
 	return r, nil
 }

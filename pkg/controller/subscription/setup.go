@@ -26,6 +26,7 @@ import (
 )
 
 const (
+	controllerName = "subscription"
 	// workers is the maximum number of namespaces that are resolved concurrently.
 	workers = 4
 	// unreadablePause is the delay before checking again which namespaces an account is allowed to get. It is used only if
@@ -47,7 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	}
 	waits := &fairqueue.Waits{}
 	return ctrl.NewControllerManagedBy(mgr).
-		Named("subscription").
+		Named(controllerName).
 		Watches(&operatorsv1alpha1.Subscription{}, own, builder.WithPredicates(r.replaced.DropTexts())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).

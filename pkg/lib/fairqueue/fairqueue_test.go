@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -579,6 +580,8 @@ type manager struct{ journal *journal.Journal }
 
 func (m manager) Journal() *journal.Journal { return m.journal }
 
+func (m manager) Group(_ string, req reconcile.Request) string { return NamespaceOf(req) }
+
 func TestWhatEndedTheProgramWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
@@ -626,4 +629,45 @@ func TestTheQueueRecordsWhatIsBeingProcessed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, next.Suspects(), 1)
 	require.Equal(t, journal.Item{Group: "a", Name: "csv/" + second.String()}, next.Suspects()[0].Item)
+}
+
+// moving is a manager whose requests belong to another group each time.
+type moving struct {
+	manager
+
+	groups *[]string
+}
+
+func (m moving) Group(string, reconcile.Request) (group string) {
+	group, *m.groups = (*m.groups)[0], (*m.groups)[1:]
+	return group
+}
+
+// An object can be created again in another namespace while it is being processed.
+func TestTheQueueFinishesWhatItHasRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	q := Options(moving{manager{j}, &[]string{"a", "b", ""}}, 8, nil).NewQueue("clusterextension", RetryLimiter(time.Minute))
+	defer q.ShutDown()
+	recorded := func() []journal.Suspect {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "copy")
+		require.NoError(t, os.WriteFile(file, text, 0o600))
+		next, err := journal.Open(file, clock.RealClock{})
+		require.NoError(t, err)
+		return next.Suspects()
+	}
+	for _, want := range []string{"a", "b", ""} {
+		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: "e"}})
+		req, _ := q.Get()
+		if got := recorded(); want == "" {
+			require.Empty(t, got, "no namespace waits for it")
+		} else {
+			require.Equal(t, journal.Item{Group: want, Name: "clusterextension/e"}, got[0].Item)
+		}
+		q.Done(req)
+		require.Empty(t, recorded())
+	}
 }

@@ -2,8 +2,8 @@ package fairqueue
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -56,8 +56,9 @@ func RetryLimiter(last time.Duration) workqueue.TypedRateLimiter[reconcile.Reque
 // registries must have Waits, which also measure its Reconciler.
 func Options(mgr any, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request], waits ...*Waits) controller.Options {
 	limits := Limits{Workers: workers, Share: max(workers/shares, 1)}
-	if m, ok := mgr.(Journaled); ok {
-		limits.Journal = m.Journal()
+	records, isJournaled := mgr.(Journaled)
+	if isJournaled {
+		limits.Journal = records.Journal()
 	}
 	for _, w := range waits {
 		limits.Waited = w.take
@@ -67,13 +68,29 @@ func Options(mgr any, workers int, limiter workqueue.TypedRateLimiter[reconcile.
 		ReconciliationTimeout:   ReconcileTimeout,
 		RateLimiter:             limiter,
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			if isJournaled {
+				limits.ItemOf = itemOf(records, name)
+			}
 			return New(name, limiter, NamespaceOf, limits)
 		},
 	}
 }
 
 // Journaled is a manager whose controllers record what they work on.
-type Journaled interface{ Journal() *journal.Journal }
+type Journaled interface {
+	Journal() *journal.Journal
+	// Group returns the group of a request to a controller: the namespace that waits if the program ends. If it is empty, the request is
+	// not recorded. For the same request, it can change.
+	Group(controller string, req reconcile.Request) string
+}
+
+// itemOf returns a function that returns what a controller's request is in the journal.
+func itemOf(records Journaled, controller string) func(any) journal.Item {
+	return func(item any) journal.Item {
+		req, _ := item.(reconcile.Request) // always true
+		return journal.Item{Group: records.Group(controller, req), Name: controller + "/" + strings.TrimPrefix(req.String(), "/")}
+	}
+}
 
 // NamespaceOf returns the group of a request: its namespace or, for cluster-scoped objects, the object itself.
 func NamespaceOf(req reconcile.Request) string { return cmp.Or(req.Namespace, req.Name) }
@@ -83,8 +100,10 @@ type Limits struct {
 	Workers, Share int
 	// Waited, if not nil, returns how long an item that is done has waited for other namespaces.
 	Waited func(item any) time.Duration
-	// Journal records the items that are being processed; it may be nil. Items that have to wait are added again after that time.
+	// Journal records the items that are being processed, as ItemOf returns them; it may be nil. Items that have to wait are added again
+	// after that time.
 	Journal *journal.Journal
+	ItemOf  func(item any) journal.Item
 	// Clock defaults to the real clock.
 	Clock clock.Clock
 }
@@ -109,15 +128,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 	if l.Journal == nil {
 		return inner
 	}
-	itemOf := func(item T) journal.Item {
-		object := fmt.Sprint(item)
-		group := groupOf(item)
-		if strings.HasPrefix(object, "/") { // it has no namespace: a group of its own, which is no namespace either
-			group = object
-		}
-		return journal.Item{Group: group, Name: name + "/" + strings.TrimPrefix(object, "/")}
-	}
-	return &recorded[T]{inner, l.Journal, itemOf, turns}
+	return &recorded[T]{TypedRateLimitingInterface: inner, journal: l.Journal, itemOf: l.ItemOf, turns: turns, begun: map[T]journal.Item{}}
 }
 
 // recorded is a work queue that records the items being processed.
@@ -125,8 +136,12 @@ type recorded[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 
 	journal *journal.Journal
-	itemOf  func(T) journal.Item
+	itemOf  func(any) journal.Item
 	turns   *turns[T]
+
+	mu sync.Mutex
+	// begun contains what is recorded of the items being processed. When they are done, their groups can be different.
+	begun map[T]journal.Item
 }
 
 // Get implements workqueue.TypedInterface.
@@ -135,8 +150,12 @@ func (q *recorded[T]) Get() (item T, shutdown bool) {
 		if item, shutdown = q.TypedRateLimitingInterface.Get(); shutdown {
 			return item, shutdown
 		}
-		wait := q.journal.Begin(q.itemOf(item))
+		is := q.itemOf(item)
+		wait := q.journal.Begin(is)
 		if wait == 0 {
+			q.mu.Lock()
+			q.begun[item] = is
+			q.mu.Unlock()
 			return item, false
 		}
 		q.AddAfter(item, wait)
@@ -147,7 +166,11 @@ func (q *recorded[T]) Get() (item T, shutdown bool) {
 
 // Done implements workqueue.TypedInterface.
 func (q *recorded[T]) Done(item T) {
-	q.journal.Done(q.itemOf(item))
+	q.mu.Lock()
+	is := q.begun[item]
+	delete(q.begun, item)
+	q.mu.Unlock()
+	q.journal.Done(is)
 	q.TypedRateLimitingInterface.Done(item)
 }
 

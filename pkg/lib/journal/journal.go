@@ -4,11 +4,13 @@
 //
 // A group (namespace) on which a process was working when it ended becomes suspect. The next process begins with suspects one after the
 // other, so that another end can be attributed to one of them. A suspect that ends a process again is suspended, for one minute at
-// first, and for longer each time. One end is forgotten in each hour (docs/adr/0102).
+// first, and for longer each time; for more than a few minutes only if no other group was being worked on at these ends. One end is
+// forgotten in each hour (docs/adr/0102).
 package journal
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,16 +36,22 @@ const (
 	firstPause  = time.Minute
 	pauseFactor = 4
 	lastPause   = time.Hour
+	// sharedPause is the longest time for which a group is suspended because of ends at which others were being worked on, too. Such
+	// an end does not tell whose work was the reason, and whoever ends the program can choose when it happens.
+	sharedPause = 4 * time.Minute
 	// maxTurn bounds the time for which the work on suspects begins one after the other.
 	maxTurn = 12
 	// decay is the time in which one of the ends of a group is forgotten. Work that is finished proves nothing: a user can have other
 	// objects in the same namespace, and create the one that ends the program again with another name.
 	decay = time.Hour
+	// maxEnds is more than the number of ends of any suspect.
+	maxEnds = 1000
 )
 
 // Item identifies what is being worked on. Both strings consist of names of the API, and contain no spaces.
 type Item struct {
-	// Group is the namespace or, for a cluster-scoped object, a slash and its name.
+	// Group is the namespace or, for a cluster-scoped object that belongs to none, a slash and its name. Without a group, the item is not
+	// recorded.
 	Group string
 	// Name is unique in the program: the name of the controller, a slash, and that of the object.
 	Name string
@@ -56,6 +64,8 @@ type Suspect struct {
 
 	// Ends is the number of processes that ended, without those that are forgotten, and ended is their number at the last end.
 	Ends, ended int
+	// Alone is the number of those at which the process worked on no other group, and endedAlone is their number at the last end.
+	Alone, endedAlone int
 	// last is when the last of them ended, as far as known, and began is when it had begun to work on the item.
 	last, began time.Time
 	// turn is the position among the suspects, which begin one after the other.
@@ -98,24 +108,34 @@ func Open(path string, c clock.PassiveClock, trusted ...string) (*Journal, error
 	for slot := slots - 1; slot >= 0; slot-- {
 		j.free = append(j.free, slot)
 	}
-	if err := file.Truncate(0); err != nil {
-		return nil, errors.Join(fmt.Errorf("clear journal: %w", err), file.Close())
-	}
-	for _, s := range j.suspects {
-		j.write(j.take(), record{state: suspect, ends: s.ended, at: s.last, item: s.Item})
+	if err := j.rewrite(); err != nil {
+		return nil, errors.Join(fmt.Errorf("write journal: %w", err), file.Close())
 	}
 	return j, nil
+}
+
+// rewrite replaces the content of the file with records of the suspects and free slots. The file keeps its space on the disk, so that its
+// records can be written when the disk is full later.
+func (j *Journal) rewrite() error {
+	content := make([]byte, slots*slotSize)
+	for _, s := range j.suspects {
+		copy(content[j.take()*slotSize:], record{state: suspect, ends: s.ended, alone: s.endedAlone, at: s.last, item: s.Item}.bytes())
+	}
+	if _, err := j.file.WriteAt(content, 0); err != nil {
+		return err
+	}
+	return j.file.Truncate(int64(len(content))) // it can be longer only if something else wrote it
 }
 
 // learn makes suspects of what an earlier process left.
 func (j *Journal) learn(text string) {
 	now := j.clock.Now()
-	most := 0 // the most ends before of a group that was being worked on
+	groups, most := 0, 0 // the number of groups that were being worked on, and how suspect the most suspect of them was
 	for _, r := range j.left(text) {
 		s := j.suspects[r.item.Group]
 		if r.state == suspect {
-			if ends := r.ends - int(now.Sub(r.at)/decay); s == nil && ends > 0 {
-				j.suspects[r.item.Group] = &Suspect{Item: r.item, Ends: ends, ended: r.ends, last: r.at}
+			if before := r.suspect(now); s == nil && before.Ends > 0 {
+				j.suspects[r.item.Group] = before
 			}
 			continue
 		}
@@ -123,19 +143,39 @@ func (j *Journal) learn(text string) {
 			s = &Suspect{}
 			j.suspects[r.item.Group] = s
 		}
-		if most = max(most, s.Ends); s.began.IsZero() || r.at.After(s.began) {
+		if s.began.IsZero() {
+			groups++
+		}
+		if most = max(most, s.weight()); s.began.IsZero() || r.at.After(s.began) {
 			s.Item, s.began = r.item, r.at
 		}
 	}
 	for _, s := range j.suspects {
-		if !s.began.IsZero() && s.Ends == most { // others worked beside it, so that the end proves nothing about them
-			s.Ends, s.last = s.Ends+1, now
-			s.ended = s.Ends
+		if !s.began.IsZero() && s.weight() == most { // others worked beside it, so that the end proves nothing about them
+			s.count(now, groups == 1)
 		} else if s.Ends == 0 {
-			s.Ends, s.ended, s.last = 1, 1, now
+			s.count(now, false)
 		}
 	}
 	j.order()
+}
+
+// suspect returns the suspect of a record, without the ends that are forgotten.
+func (r record) suspect(now time.Time) *Suspect {
+	forgotten := int(now.Sub(r.at) / decay)
+	return &Suspect{Item: r.item, Ends: r.ends - forgotten, ended: r.ends, Alone: max(0, r.alone-forgotten), endedAlone: r.alone, last: r.at}
+}
+
+// weight orders groups by how suspect they are: by the ends at which they were alone, and then by all.
+func (s *Suspect) weight() int { return s.Alone*maxEnds + s.Ends }
+
+// count counts an end.
+func (s *Suspect) count(now time.Time, isAlone bool) {
+	s.Ends, s.last = min(s.Ends+1, maxEnds-1), now
+	if isAlone {
+		s.Alone = min(s.Alone+1, s.Ends)
+	}
+	s.ended, s.endedAlone = s.Ends, s.Alone
 }
 
 // left returns the records that an earlier process left: suspects before work, and the latest first.
@@ -167,7 +207,7 @@ func (j *Journal) order() {
 	}
 }
 
-// pause returns how long a group is suspended.
+// pause returns how long a group is suspended after a number of ends.
 func pause(ends int) time.Duration {
 	if ends < 2 {
 		return 0
@@ -180,12 +220,14 @@ func pause(ends int) time.Duration {
 }
 
 // Until returns when the suspension of the group ends.
-func (s Suspect) Until() time.Time { return s.last.Add(pause(s.ended)) }
+func (s Suspect) Until() time.Time {
+	return s.last.Add(max(min(pause(s.ended), sharedPause), pause(s.endedAlone)))
+}
 
 // Begin records that the work on an item begins. It returns how long the item has to wait, or 0 if the work can begin; then, Done must
 // follow.
 func (j *Journal) Begin(item Item) (wait time.Duration) {
-	if j == nil || slices.Contains(j.trusted, item.Group) {
+	if j == nil || item.Group == "" || slices.Contains(j.trusted, item.Group) {
 		return 0
 	}
 	j.mu.Lock()
@@ -206,6 +248,21 @@ func (j *Journal) Begin(item Item) (wait time.Duration) {
 	return 0
 }
 
+// Work waits until the work on an item can begin, and records it. The caller must call done, which may be called several times. The
+// error is the cause of the end of ctx.
+func (j *Journal) Work(ctx context.Context, item Item) (done func(), err error) {
+	for wait := j.Begin(item); wait > 0; wait = j.Begin(item) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return sync.OnceFunc(func() { j.Done(item) }), nil
+}
+
 // Wait returns how long an item has to wait, or 0 if the work can begin.
 func (j *Journal) Wait(item Item) time.Duration {
 	if j == nil {
@@ -217,7 +274,8 @@ func (j *Journal) Wait(item Item) time.Duration {
 }
 
 // wait returns how long an item has to wait because its group is suspect. Suspensions that end at the same time, or have ended, end one
-// after the other.
+// after the other. The end of a suspension is counted from the first work of the process, because the clock of the machine can be set
+// back, and the time of a record is only that of this clock.
 func (j *Journal) wait(item Item) time.Duration {
 	now := j.clock.Now()
 	if j.begun.IsZero() {
@@ -227,11 +285,8 @@ func (j *Journal) wait(item Item) time.Duration {
 	if s == nil {
 		return 0
 	}
-	from := s.Until()
-	if from.Before(j.begun) {
-		from = j.begun
-	}
-	return max(0, from.Add(time.Duration(s.turn)*stagger).Sub(now))
+	delay := min(max(0, s.Until().Sub(j.begun)), lastPause) + time.Duration(s.turn)*stagger
+	return max(0, min(delay, j.begun.Add(delay).Sub(now)))
 }
 
 // Done records that the work on an item is finished, whether it succeeded or not.
@@ -315,8 +370,8 @@ const (
 // record is the content of a slot: fields that are separated by spaces. The empty record is a free slot.
 type record struct {
 	state state
-	// ends is the number of ends of a suspect.
-	ends int
+	// ends is the number of ends of a suspect, and alone that of the ends at which the process worked on no other group.
+	ends, alone int
 	// at is the time of the last end of a suspect, or the beginning of the work.
 	at   time.Time
 	item Item
@@ -325,7 +380,7 @@ type record struct {
 func (r record) bytes() []byte {
 	out := make([]byte, slotSize)
 	if r.state != "" {
-		text := fmt.Sprintf("%s %d %d %s %s ", r.state, r.ends, r.at.UnixMilli(), r.item.Group, r.item.Name)
+		text := fmt.Sprintf("%s %d %d %d %s %s ", r.state, r.ends, r.alone, r.at.UnixMilli(), r.item.Group, r.item.Name)
 		if len(text) <= slotSize {
 			copy(out, text)
 		}
@@ -335,12 +390,13 @@ func (r record) bytes() []byte {
 
 func parse(text string) (r record, ok bool) {
 	fields := strings.Split(text, " ")
-	if len(fields) != 6 { // the last one consists of zeros
+	if len(fields) != 7 { // the last one consists of zeros
 		return r, false
 	}
 	ends, err := strconv.Atoi(fields[1])
-	at, err2 := strconv.ParseInt(fields[2], 10, 64)
-	r = record{state: state(fields[0]), ends: ends, at: time.UnixMilli(at), item: Item{Group: fields[3], Name: fields[4]}}
+	alone, err2 := strconv.Atoi(fields[2])
+	at, err3 := strconv.ParseInt(fields[3], 10, 64)
+	r = record{state: state(fields[0]), ends: ends, alone: alone, at: time.UnixMilli(at), item: Item{Group: fields[4], Name: fields[5]}}
 	isKnown := r.state == working && ends == 0 || r.state == suspect && ends > 0
-	return r, err == nil && err2 == nil && isKnown && ends < 1000
+	return r, errors.Join(err, err2, err3) == nil && isKnown && alone >= 0 && alone <= ends && ends < maxEnds
 }

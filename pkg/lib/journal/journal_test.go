@@ -1,14 +1,17 @@
 package journal_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/remit-olm/remit/pkg/lib/journal"
@@ -151,6 +154,81 @@ func TestTheMostSuspectHasEndedTheProgram(t *testing.T) {
 	require.Equal(t, []int{4, 1}, []int{suspects[0].Ends, suspects[1].Ends})
 }
 
+// groups returns the suspects by group.
+func groups(j *journal.Journal) map[string]journal.Suspect {
+	out := map[string]journal.Suspect{}
+	for _, s := range j.Suspects() {
+		out[s.Group] = s
+	}
+	return out
+}
+
+// endWith ends a process while it works on groups, none of which waits.
+func (w world) endWith(groups ...string) {
+	w.Helper()
+	j := w.process()
+	for _, group := range groups {
+		w.clock.Step(j.Wait(item(group, "a")))
+	}
+	for _, group := range groups {
+		require.Zero(w, j.Begin(item(group, "a")), group)
+	}
+}
+
+// At first, a user of two namespaces could end the program whenever a third was being worked on, so that each end counted for that one
+// until it was suspended for an hour. The first end at which it had worked alone counts.
+func TestSharedEndsSuspendForAFewMinutes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.endWith("a", "innocent")
+	for i := range 20 {
+		w.endWith("innocent", fmt.Sprint("b", i))
+		j := w.process()
+		require.LessOrEqual(t, j.Wait(item("innocent", "a")), 4*time.Minute+12*stagger)
+		require.Zero(t, groups(j)["innocent"].Alone)
+	}
+	require.Len(t, w.process().Suspended(), 1)
+
+	for i, pause := range []time.Duration{4 * time.Minute, 4 * time.Minute, 4 * time.Minute, 16 * time.Minute, time.Hour} {
+		w.endWith("innocent")
+		j := w.process()
+		require.Equal(t, i+1, groups(j)["innocent"].Alone)
+		require.Equal(t, pause+stagger, j.Wait(item("innocent", "a")))
+	}
+	w.endWith("innocent", "other")
+	j := w.process()
+	require.Equal(t, 4, groups(j)["innocent"].Alone, "one is forgotten, and this one does not count")
+	require.Equal(t, 16*time.Minute+stagger, j.Wait(item("innocent", "a")), "it has been shown to end the program")
+}
+
+func TestEndsAloneAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 4 {
+		w.endWith("ns")
+	}
+	require.Equal(t, 16*time.Minute+stagger, w.process().Wait(item("ns", "a")))
+	require.Equal(t, 4, groups(w.process())["ns"].Alone)
+	w.clock.Step(2 * time.Hour)
+	require.Equal(t, 2, groups(w.process())["ns"].Alone)
+	w.endWith("ns", "other")
+	require.Equal(t, 2, groups(w.process())["ns"].Alone)
+	require.Equal(t, 4*time.Minute+stagger, w.process().Wait(item("ns", "a")))
+}
+
+// A namespace that worked beside others at many ends would otherwise hide the culprit.
+func TestWhoEndedTheProgramAloneIsMostSuspect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 4 {
+		w.endWith("innocent", "other")
+	}
+	w.endWith("bad")
+	w.endWith("innocent", "bad")
+	now := groups(w.process())
+	require.Equal(t, []int{4, 2}, []int{now["innocent"].Ends, now["bad"].Ends})
+}
+
 // At first, suspects whose suspensions end at the same time began together, so that each end counted for all of them.
 func TestSuspensionsEndOneAfterTheOther(t *testing.T) {
 	t.Parallel()
@@ -198,6 +276,33 @@ func TestTrustedGroupsAreNotRecorded(t *testing.T) {
 	require.Equal(t, "ns", suspects[0].Group)
 }
 
+func TestWorkWaitsUntilItCanBegin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		process := func() *journal.Journal {
+			j, err := journal.Open(path, clock.RealClock{})
+			require.NoError(t, err)
+			return j
+		}
+		_, err := process().Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		j, began := process(), time.Now()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, os.ErrDeadlineExceeded)
+		defer cancel()
+		_, err = j.Work(ctx, item("ns", "a"))
+		require.Equal(t, os.ErrDeadlineExceeded, err)
+		require.Equal(t, time.Second, time.Since(began))
+		done, err := j.Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		require.Equal(t, stagger, time.Since(began))
+		_, err = j.Work(t.Context(), item("ns", "a"))
+		require.NoError(t, err)
+		done()
+		done()
+		require.Equal(t, 2, process().Suspects()[0].Ends, "the second one is not finished")
+	})
+}
+
 func TestManyItems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -227,6 +332,39 @@ func TestManyItems(t *testing.T) {
 	}())
 }
 
+// On a full disk, a file that was truncated could not be written again.
+func TestTheFileKeepsItsSpace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, text := range []string{"", strings.Repeat("x", 1<<20)} {
+		require.NoError(t, os.WriteFile(w.path, []byte(text), 0o600))
+		w.process()
+		records, err := os.ReadFile(w.path)
+		require.NoError(t, err)
+		require.True(t, string(records) == strings.Repeat("\x00", 256<<10), "it has a free slot for each record")
+	}
+	w.endWith("ns")
+	require.Len(t, w.process().Suspects(), 1)
+	require.Len(t, w.process().Suspects(), 1)
+}
+
+func TestAClockThatIsSetBackProlongsNoSuspension(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 3 {
+		w.endWith("ns")
+	}
+	j := w.process()
+	require.Equal(t, 4*time.Minute+stagger, j.Wait(item("ns", "a")))
+	w.clock.SetTime(w.clock.Now().Add(-24 * time.Hour))
+	require.Equal(t, 4*time.Minute+stagger, j.Wait(item("ns", "a")))
+
+	w.endWith("other")
+	j = w.process()
+	w.clock.SetTime(w.clock.Now().Add(-24 * time.Hour)) // before the process becomes the leader
+	require.LessOrEqual(t, j.Wait(item("other", "a")), time.Hour+12*stagger)
+}
+
 func record(text string) string { return text + strings.Repeat("\x00", 1<<10-len(text)) }
 
 func TestAnUnreadableFile(t *testing.T) {
@@ -234,8 +372,10 @@ func TestAnUnreadableFile(t *testing.T) {
 	w := newWorld(t)
 	for _, text := range []string{
 		"", "x", strings.Repeat("x", 1<<20), strings.Repeat("working 1 1 a b ", 64), strings.Repeat("\x00", 1<<18),
-		record("working x 1 a b "), record("working 1 x a b "), record("working 1 1 a "), record("other 1 1000000000000 a b "),
-		record("suspect 0 1000000000000 a b "), record("suspect 1 2000000000000 a b "), record("working 1 1 a b "),
+		record("working x 0 1 a b "), record("working 0 x 1 a b "), record("working 0 0 x a b "), record("working 0 0 1 a "),
+		record("other 1 1 1000000000000 a b "), record("suspect 0 0 1000000000000 a b "), record("suspect 1 1 2000000000000 a b "),
+		record("suspect 1 2 1000000000000 a b "), record("suspect 2 -1 1000000000000 a b "), record("suspect 1000 0 1000000000000 a b "),
+		record("working 1 0 1 a b "), record("suspect 3 1000000000000 a b "), // without the number of ends alone, from an earlier version
 	} {
 		require.NoError(t, os.WriteFile(w.path, []byte(text), 0o600))
 		j := w.process()

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/pkg/lib/turns"
 )
 
@@ -38,7 +39,7 @@ type Access interface {
 	Forget(pull kit.Retry)
 }
 
-// Options configures Images. All fields are required.
+// Options configures Images. All fields except Journal are required.
 type Options struct {
 	Client   *image.Client
 	Disk     *disk.Store
@@ -51,6 +52,9 @@ type Options struct {
 	Turn func(ctx context.Context, namespace string) (turn context.Context, end func(), err error)
 	// Touch notifies the users of a catalog when the content of one of its bundle images becomes available or cannot be read.
 	Touch func(catalog types.NamespacedName, image string)
+	// Journal records for which namespace's catalogs images are downloaded. Their turns have their own records. The images of a suspended
+	// namespace wait in its slots.
+	Journal *journal.Journal
 }
 
 // Images is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being
@@ -244,6 +248,11 @@ func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key str
 		return "", err
 	}
 	defer free()
+	downloaded, err := b.Journal.Work(ctx, journal.Item{Group: id.catalog.Namespace, Name: "download/" + id.catalog.Namespace})
+	if err != nil {
+		return "", err
+	}
+	defer downloaded()
 	ctx, _, cancel := turns.WithTimeout(ctx, unpackTimeout, maxUnpackWaits, errTimeout)
 	defer cancel()
 	access, unread := b.Access.Access(ctx, id.catalog, u.secrets, u.retry)
@@ -258,15 +267,15 @@ func (b *Images) try(ctx context.Context, id bundleImage, u *unpacking) (key str
 	if _, err := b.Disk.Bundle(key); err == nil {
 		return key, nil
 	}
-	if err := b.read(ctx, id.catalog, opened, key); err != nil {
+	if err := b.read(ctx, id.catalog, opened, key, downloaded); err != nil {
 		return "", err
 	}
 	return key, nil
 }
 
 // read stores the content of an image on disk. Only its last step, which does not depend on the registry, uses memory for the
-// content.
-func (b *Images) read(ctx context.Context, catalog types.NamespacedName, opened *image.Image, key string) error {
+// content. Before this step, which has to wait for its turn, it calls downloaded.
+func (b *Images) read(ctx context.Context, catalog types.NamespacedName, opened *image.Image, key string, downloaded func()) error {
 	dir, remove, err := b.Disk.Work()
 	if err != nil {
 		return err
@@ -279,6 +288,7 @@ func (b *Images) read(ctx context.Context, catalog types.NamespacedName, opened 
 		return err
 	}
 	defer layers.Close()
+	downloaded()
 	ctx, end, err := b.Turn(ctx, catalog.Namespace)
 	if err != nil {
 		return err

@@ -12,11 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/journal"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -50,11 +52,22 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	var steps []string
 	step := func(text string) { steps = append(steps, text) }
 	var full error
+	path := filepath.Join(t.TempDir(), "journal")
+	records, err := journal.Open(path, clock.RealClock{})
+	require.NoError(t, err)
+	var recorded []bool
+	isRecorded := func() bool {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return strings.Contains(string(text), " tenant download/tenant ")
+	}
 	room := func(of types.NamespacedName) (take func(int64) error, release func()) {
 		step("room of " + of.String())
+		recorded = append(recorded, isRecorded())
 		return func(n int64) error { require.Greater(t, n, int64(100)); return full }, func() { step("released") }
 	}
 	turn := func(ctx context.Context, namespace string) (context.Context, func(), error) {
+		recorded = append(recorded, isRecorded())
 		step("turn of " + namespace)
 		return ctx, func() { step("ended") }, nil
 	}
@@ -70,7 +83,7 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	touched := make(chan catalog.Change, 10)
-	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anonymous{}, Room: room, Turn: turn, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
+	images := New(Options{Client: client, Disk: store, Decoding: catalog.NewDecoding(), Access: anonymous{}, Room: room, Turn: turn, Journal: records, Touch: func(key types.NamespacedName, image string) { touched <- catalog.Change{Catalog: key, Image: image} }})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- images.Start(ctx) }()
@@ -107,6 +120,7 @@ func TestAddsTheContentOfBundleImages(t *testing.T) {
 	}
 	unpacked()
 	order := []string{"room of tenant/one", "turn of tenant", "ended", "released"}
+	require.Equal(t, []bool{true, false}, recorded, "the download is recorded, but not the wait for a turn, which has its own record")
 	require.Equal(t, order, steps, "memory is used only for what has been downloaded, and by one turn at a time")
 	images.mu.Lock()
 	for _, u := range images.byImage {
