@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -27,6 +28,8 @@ const (
 	// maxEntries is the number of annotations, and of labels, that caches keep of an object of another kind, with those that controllers
 	// read. One with an empty value has 9 bytes in an object, and takes 60 bytes of memory.
 	maxEntries = 1000
+	// groupPermissions is the prefix of the labels by which ClusterRoles of OperatorGroups aggregate others.
+	groupPermissions = "olm.opgroup.permissions/"
 )
 
 // trimMetadata removes the annotations and labels that no controller reads from an object with many of them. A user of one namespace
@@ -38,7 +41,9 @@ func trimMetadata(obj client.Object) {
 		obj.SetLabels(keepRead(obj.GetLabels(), readLabels()))
 	case *appsv1.Deployment: // labels of the bundle are restored
 		obj.SetLabels(keepFew(obj.GetLabels(), readLabels()))
-	case *corev1.Namespace, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding: // any label can be selected
+	case *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding: // accounts can write them
+		obj.SetLabels(keepFew(obj.GetLabels(), readLabels(), rbacv1.GroupName+"/", groupPermissions))
+	case *corev1.Namespace: // any label can be selected
 	case *operatorsv1alpha1.Subscription, *operatorsv1alpha1.ClusterServiceVersion, *operatorsv1alpha1.InstallPlan,
 		*operatorsv1.OperatorGroup, *operatorsv2.OperatorCondition, *unstructured.Unstructured:
 		limitMetadata(obj)
@@ -86,13 +91,18 @@ func requestAnnotations() []string {
 	}
 }
 
-// keepFew returns all values if they are few, and otherwise those that are read and the first ones of the others.
-func keepFew(all map[string]string, read []string) map[string]string {
+// keepFew returns all values if they are few, and otherwise those that are read and the first ones of the others, of which those with one of
+// the prefixes are first.
+func keepFew(all map[string]string, read []string, prefixes ...string) map[string]string {
 	if len(all) <= maxEntries {
 		return all
 	}
+	isFirst := func(key string) int {
+		return -len(slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return !strings.HasPrefix(key, p) }))
+	}
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(isFirst(a), isFirst(b)), strings.Compare(a, b)) })
 	kept, others := map[string]string{}, 0
-	for _, key := range slices.Sorted(maps.Keys(all)) {
+	for _, key := range keys {
 		isRead := slices.Contains(read, key)
 		if !isRead {
 			others++

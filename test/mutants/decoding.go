@@ -143,6 +143,18 @@ func decoding() []Mutant {
 			Killer: unit("pkg/controller", "TestProgramsWaitForTheirCaches"),
 		},
 		{
+			Name: "clusterroles-have-any-number-of-labels", Rule: 8, File: "pkg/controller/metadata.go",
+			Old:    "		obj.SetLabels(keepFew(obj.GetLabels(), readLabels(), rbacv1.GroupName+\"/\", groupPermissions))\n",
+			New:    "",
+			Killer: unit("pkg/controller", "TestManyLabelsOfClusterRolesTakeLittleMemory"),
+		},
+		{
+			Name: "labels-hide-those-that-aggregate", Rule: 8, File: "pkg/controller/metadata.go",
+			Old:    "cmp.Or(cmp.Compare(isFirst(a), isFirst(b)), strings.Compare(a, b))",
+			New:    "cmp.Or(strings.Compare(a, b), isFirst(a))",
+			Killer: unit("pkg/controller", "TestManyLabelsOfClusterRolesTakeLittleMemory"),
+		},
+		{
 			Name: "caches-contain-any-number-of-labels", Rule: 8, File: "pkg/controller/metadata.go",
 			Old:    "		limitMetadata(obj)\n",
 			New:    "		_ = limitMetadata\n",

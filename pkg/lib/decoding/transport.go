@@ -3,6 +3,7 @@ package decoding
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,15 +54,17 @@ func isJSON(contentType string) bool {
 // formOf returns how the response to a request contains objects, or nil if it contains none, and whether they are of OLM's or Remit's kinds.
 func formOf(r *http.Request) (_ form, isOwn bool) {
 	// apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]], or api/VERSION/...
-	_, path, found := strings.Cut(r.URL.Path, "/apis/") // the server may be below a prefix
-	if !found {
-		if _, path, found = strings.Cut(r.URL.Path, "/api/"); !found {
-			return nil, false
-		}
-		path = "/" + path // the group without a name
+	parts := strings.Split(r.URL.Path, "/")
+	from := slices.IndexFunc(parts, func(part string) bool { return part == "apis" || part == "api" }) // the server may be below a prefix
+	if from < 0 {
+		return nil, false
 	}
-	parts := strings.Split(path, "/")
-	if len(parts) < 3 {
+	if isCore := parts[from] == "api"; isCore {
+		parts[from] = "" // the group without a name
+	} else {
+		from++
+	}
+	if parts = parts[from:]; len(parts) < 3 {
 		return nil, false
 	}
 	isOwn, parts = group.Own(parts[0]), parts[2:]

@@ -117,6 +117,7 @@ func TestAWatchContinuesAfterWhatCannotBeDecoded(t *testing.T) {
 func TestOnlyOwnKindsAreRepaired(t *testing.T) {
 	const no, other, own = "no objects", "objects", "own objects"
 	for url, want := range map[string]string{
+		"/api/v1/namespaces/apis/pods": other, "/api/v1/namespaces/apis/pods/operators.coreos.com": other, "/apis/apps/v1/namespaces/api/deployments": other,
 		"/api/v1/pods": other, "/apis/apps/v1/deployments": other, "/prefix/api/v1/namespaces/x/configmaps/y": other,
 		path: no, "/apis/operators.coreos.com": no, "/apis": no, "/api/v1": no, "/openapi/v3": no,
 		path + "/namespaces/x/clusterserviceversions/y/status": own, "/prefix" + path + "/clusterserviceversions": own,
