@@ -239,8 +239,9 @@ func TestAnImageWaitsForRoomUntilItIsRead(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	w.begin(t)
 	bound := w.images.budget
-	bound.exempt, bound.room.Least, bound.room.Most = "", 0, 0
+	bound.room.Least, bound.room.Most = 0, 0
 	large := imageOf("large")
 	require.NoError(t, bound.take(large, 60<<20))
 	bound.room.Total = 60 << 20

@@ -13,7 +13,7 @@ type Room struct {
 	Total, Least, Most int64
 }
 
-// Unknown is what a namespace wants whose first content is being read.
+// Unknown is what a namespace wants whose content has not been tried since the program started.
 const Unknown = math.MaxInt64
 
 // Usage is what a namespace uses.

@@ -1,0 +1,38 @@
+package mutants
+
+// roomAtStart returns the mutants of the room that is left for catalogs when the program starts.
+func roomAtStart() []Mutant {
+	const pkg, start = "pkg/controller/catalogsource", "pkg/controller/catalogsource/start.go"
+	return []Mutant{
+		{
+			Name: "suspended-namespaces-lose-their-room", Rule: 8, File: start,
+			Old:    "	r.images.expect(keys)\n",
+			New:    "",
+			Killer: unit(pkg, "TestWhatExistsAtTheStartIsExpectedOnce"),
+		},
+		{
+			Name: "catalogs-that-are-read-lose-their-room", Rule: 8, File: start,
+			Old:    "	if seen.snapshot != nil || seen.problem != nil {",
+			New:    "	if true {",
+			Killer: unit(pkg, "TestWhatExistsAtTheStartIsExpectedOnce"),
+		},
+		{
+			Name: "each-catalog-that-is-reconciled-reserves-room", Rule: 8, File: start,
+			Old:    "		r.images.settle(key)\n",
+			New:    "		r.images.expect([]types.NamespacedName{key})\n",
+			Killer: unit(pkg, "TestWhatExistsAtTheStartIsExpectedOnce"),
+		},
+		{
+			Name: "deleted-catalogs-keep-their-room", File: pkg + "/reconciler.go",
+			Old:    "	r.images.settle(key)\n",
+			New:    "",
+			Killer: unit(pkg, "TestWhatExistsAtTheStartIsExpectedOnce"),
+		},
+		{
+			Name: "slow-registries-reserve-room-forever", Rule: 8, File: start,
+			Old:    "		if i.sleep(ctx, maxExpected) {",
+			New:    "		if i.sleep(ctx, 100*maxExpected) {",
+			Killer: unit(pkg, "TestWhatIsExpectedIsNotAwaitedForever"),
+		},
+	}
+}
