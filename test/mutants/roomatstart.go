@@ -35,6 +35,24 @@ func roomAtStart() []Mutant {
 			Killer: unit(pkg, "TestWhatIsExpectedIsNotAwaitedForever"),
 		},
 		{
+			Name: "what-was-left-for-a-deleted-catalog-is-not-used", File: pkg + "/budget.go",
+			Old:    "	if isUsed || isWanted {",
+			New:    "	if isUsed || isWanted && false {",
+			Killer: unit(pkg, "TestOthersAreTriedAgainWhenANamespaceNoLongerWaits"),
+		},
+		{
+			Name: "what-was-left-for-a-smaller-catalog-is-not-used", File: pkg + "/budget.go",
+			Old:    "		delete(b.wanted, key)\n		b.wakeRefused(key)\n",
+			New:    "		delete(b.wanted, key)\n",
+			Killer: unit(pkg, "TestOthersAreTriedAgainWhenANamespaceNoLongerWaits"),
+		},
+		{
+			Name: "config-maps-are-refused-forever", File: pkg + "/observe.go",
+			Old:    "r.configMaps.budget.isRefused(key) {",
+			New:    "false {",
+			Killer: unit(pkg, "TestACatalogInAConfigMapIsTriedAgain"),
+		},
+		{
 			Name: "stored-catalogs-wait-for-slow-registries", Rule: 8, File: pkg + "/pulls.go",
 			Old:    "	if digest != \"\" {\n",
 			New:    "	if false {\n",

@@ -211,12 +211,24 @@ func (b *budget) settle(keys ...types.NamespacedName) {
 	}
 }
 
-// satisfy forgets that a CatalogSource was refused: its content was admitted, and can be smaller than what was refused.
+// satisfy forgets that a CatalogSource was refused: its content was admitted, and can be smaller than what was refused. Then, others can
+// use what was left for it.
 func (b *budget) satisfy(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.refused, key)
-	delete(b.wanted, key)
+	if _, ok := b.wanted[key]; ok {
+		delete(b.wanted, key)
+		b.wakeRefused(key)
+	}
+}
+
+// isRefused reports whether a CatalogSource has content for which there was no room.
+func (b *budget) isRefused(key types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.refused[key]
+	return ok
 }
 
 // holds returns the size that is recorded for a holder.
@@ -293,10 +305,12 @@ func (b *budget) replacedUsage(h holder) (n int64) {
 func (b *budget) release(h holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, isUsed := b.used[h]
+	_, isWanted := b.wanted[h.key]
+	delete(b.used, h)
 	delete(b.refused, h.key)
 	delete(b.wanted, h.key)
-	if _, ok := b.used[h]; ok {
-		delete(b.used, h)
+	if isUsed || isWanted {
 		b.wakeRefused(h.key)
 	}
 }

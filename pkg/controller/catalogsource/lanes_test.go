@@ -281,7 +281,10 @@ func TestAStoredCatalogNeedsNoTurnForItsRegistry(t *testing.T) {
 	for n := range layerSlots {
 		require.NoError(t, w.images.registryTurn(fmt.Sprint("slow", n)).Begin(t.Context()))
 	}
-	requireReady(t, w.afterCheck(t, "image"))
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("image")})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(w.woken) > 0 }, time.Minute, time.Millisecond)
+	requireReady(t, w.reconcile(t, "image"))
 	require.Equal(t, 1, w.offered(t, "image"))
 	require.Equal(t, loads, s.Requests("GET /v2/catalog/"), "nothing is read from the registry")
 
