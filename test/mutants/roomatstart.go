@@ -47,6 +47,12 @@ func roomAtStart() []Mutant {
 			Killer: unit(pkg, "TestOthersAreTriedAgainWhenANamespaceNoLongerWaits"),
 		},
 		{
+			Name: "one-namespace-fills-half-of-the-disk-and-another-the-rest", Rule: 8, File: "pkg/lib/budget/room.go",
+			Old:    "	wants := []int64{q.Used, Unknown}\n",
+			New:    "	wants := []int64{q.Used}\n",
+			Killer: unit(pkg, "TestHowManyNamespacesFillABudget"),
+		},
+		{
 			Name: "config-maps-are-refused-forever", File: pkg + "/observe.go",
 			Old:    "r.configMaps.budget.isRefused(key) {",
 			New:    "false {",

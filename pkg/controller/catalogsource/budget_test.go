@@ -316,3 +316,41 @@ func TestACatalogInAConfigMapIsTriedAgain(t *testing.T) {
 	require.Less(t, reconcile(), lastReload)
 	requireReady(t, w.status(t, "text"))
 }
+
+// The numbers are documented (docs/adr/0104-namespaces-leave-each-other-room.md and docs/tasks/catalogs.md).
+func TestHowManyNamespacesFillABudget(t *testing.T) {
+	memory, space := newBudget("global"), newDiskBudget("global")
+	for bound, want := range map[*budget][]int64{memory: {64, 64, 64, 64, 64, 54, 10}, space: {512, 341, 171}} {
+		var got []int64
+		for n := 0; bound.all() < bound.room.Total; n++ {
+			h, size := imageOf("%d", n), bound.max
+			for bound.take(h, size) != nil && bound.take(h, size) != nil { // a refusal makes it wait
+				bound.satisfy(h.key)
+				size -= 1 << 20
+			}
+			got = append(got, size>>20)
+		}
+		require.Equal(t, want, got, bound.resource)
+		more := 0
+		for bound.take(imageOf("more%d", more), bound.room.Least) == nil {
+			more++
+		}
+		require.Equal(t, map[*budget]int{memory: 32, space: 16}[bound], more, bound.resource)
+		require.Error(t, bound.take(imageOf("other"), 1<<20))
+	}
+}
+
+func TestTheShareOfANinthNamespace(t *testing.T) {
+	bound := newBudget("global")
+	var keys []types.NamespacedName
+	for n := range 9 {
+		keys = append(keys, imageOf("%d", n).key)
+	}
+	bound.expect(keys...)
+	for n := range 8 {
+		_ = bound.take(imageOf("%d", n), 64<<20)
+		bound.settle(keys[n])
+	}
+	require.Error(t, bound.take(imageOf("8"), 39<<20))
+	require.NoError(t, bound.take(imageOf("8"), 38<<20))
+}

@@ -27,8 +27,8 @@ type Usage struct {
 type Request struct {
 	// Used is what the namespace would use with the content.
 	Used int64
-	// Grows is false if the content replaces other content that is not smaller. Waits means that the namespace has waited for
-	// the content.
+	// Grows is false if the content replaces other content that is not smaller. Waits means that content of the namespace was
+	// refused, or has not been tried since the program started. A caller that sets neither it nor Usage.Wants leaves no shares.
 	Grows, Waits bool
 	// Others are the other namespaces.
 	Others []Usage
