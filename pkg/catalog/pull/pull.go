@@ -76,20 +76,15 @@ type Catalog struct {
 // Read reads the catalog in an image. The error is layer.ErrNoCatalog if the image contains none, and a Refused if the
 // catalog is invalid.
 func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
+	at := Location{from.Repository, from.Named.String()}
+	if stored, err := Stored(ctx, at, o); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return stored, err
+	}
 	folder, err := layer.Folder(ctx, from, o.Extract)
 	if err != nil {
 		return Catalog{}, asRefused(err)
 	}
-	key := disk.Key(from.Repository, from.Digest.String(), folder)
-	if o.Disk.HasSnapshot(key) {
-		if o.Registry != nil {
-			o.Registry.End()
-		}
-		stored, err := o.storedInTurn(ctx, key)
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return stored, err
-		}
-	}
+	key := o.key(at)
 	dir, remove, err := o.Disk.Work()
 	if err != nil {
 		return Catalog{}, err
@@ -104,6 +99,26 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 	}
 	defer end()
 	return o.Parse(ctx, Files{Key: key, Dir: dir}, loader)
+}
+
+// Location is where an image is: its repository, and the digest that its name resolves to (see image.Image).
+type Location struct{ Repository, Named string }
+
+// key returns the key of a stored catalog. It does not depend on what the image contains, so that no part of the image has to be
+// read: the digest determines the label with the catalog's directory.
+func (o Options) key(at Location) string { return disk.Key(at.Repository, at.Named, o.Extract) }
+
+// Stored reads the catalog in an image from disk. The registry is not read, so that the turn for it ends, or is not needed. The caller must
+// have made sure that the registry allows access to the image. The error is fs.ErrNotExist if the catalog is not on disk.
+func Stored(ctx context.Context, at Location, o Options) (Catalog, error) {
+	key := o.key(at)
+	if !o.Disk.HasSnapshot(key) {
+		return Catalog{}, fs.ErrNotExist
+	}
+	if o.Registry != nil {
+		o.Registry.End()
+	}
+	return o.storedInTurn(ctx, key)
 }
 
 // extract reads the layers of an image.

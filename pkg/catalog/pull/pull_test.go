@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,31 @@ func TestStoresWhatIsDisplayed(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, full.Lines.All(), 3)
 	require.Equal(t, 4, s.turns)
+}
+
+// A stored catalog is found without reading the image, and therefore by the directory that a CatalogSource names.
+func TestStoresTheCatalogsOfEachDirectory(t *testing.T) {
+	s := newSite(t)
+	files, err := registry.Layer(fstest.MapFS{"x/a.json": {Data: []byte(good)}, "y/a.json": {Data: []byte(strings.ReplaceAll(good, `"a"`, `"b"`))}}, "configs")
+	require.NoError(t, err)
+	made, err := registry.Image(nil, files)
+	require.NoError(t, err)
+	ref, _, err := s.registry.Push("plain:v1", made)
+	require.NoError(t, err)
+	from, err := s.client.Open(t.Context(), ref, image.Access{Anywhere: true})
+	require.NoError(t, err)
+	at := Location{from.Repository, from.Named.String()}
+	o := s.options()
+	for folder, pkg := range map[string]string{"x": "a", "y": "b"} {
+		o.Extract = "/configs/" + folder
+		_, err = Stored(t.Context(), at, o)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		_, err = Read(t.Context(), from, o)
+		require.NoError(t, err)
+		got, err := Stored(t.Context(), at, o)
+		require.NoError(t, err)
+		require.Contains(t, got.Packages, pkg)
+	}
 }
 
 // Lines do not contain the objects of packages that are excluded from the Snapshot.

@@ -39,7 +39,7 @@ const (
 //
 // Content that was admitted stays until it is replaced or removed. If another namespace then has no room for its share, the
 // namespaces above theirs cannot grow, and what becomes free is left to those that wait. A program that starts admits everything
-// again, and leaves each namespace its share until its catalogs have been read.
+// again, and leaves each namespace its share until its catalogs have been tried (see images.expect).
 type budget struct {
 	// max bounds the usage of one namespace, and room that of all together.
 	max  int64
@@ -57,7 +57,8 @@ type budget struct {
 	// refused contains the CatalogSources whose content was refused. The value is true if all namespaces together left no room.
 	refused map[types.NamespacedName]bool
 	// wanted is what the namespace of a CatalogSource needs for content for which there was no room. expected contains the
-	// CatalogSources whose first content is being read.
+	// CatalogSources that existed when the program started and have not been tried since. Others reserve nothing until
+	// the size of their content is known.
 	wanted   map[types.NamespacedName]int64
 	expected map[types.NamespacedName]bool
 }
@@ -184,33 +185,50 @@ func (b *budget) describe(q sizes.Request, size int64) error {
 		mib(size), b.resource, mib(most), b.room.Share(q)>>20)
 }
 
-// expect records that the first content of a CatalogSource is being read, so that its namespace is left its share. The caller must
-// call settle when it was read, or could not be.
-func (b *budget) expect(key types.NamespacedName) {
+// expect records the CatalogSources that exist when the program starts, so that the namespace of each is left its share. The caller
+// must call settle for each when it was tried, and for all after some time.
+func (b *budget) expect(keys ...types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if key.Namespace != b.exempt {
-		b.expected[key] = true
+	for _, key := range keys {
+		if key.Namespace != b.exempt {
+			b.expected[key] = true
+		}
 	}
 }
 
-// settle ends what expect began. When no first content is being read any more, it wakes the CatalogSources that were refused because of
-// other namespaces.
-func (b *budget) settle(key types.NamespacedName) {
+// settle ends what expect began. When no CatalogSource is expected any more, it wakes those that were refused because of other
+// namespaces.
+func (b *budget) settle(keys ...types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := len(b.expected)
-	if delete(b.expected, key); was == 1 && len(b.expected) == 0 {
+	for _, key := range keys {
+		delete(b.expected, key)
+	}
+	if was > 0 && len(b.expected) == 0 {
 		b.wakeRefused(types.NamespacedName{})
 	}
 }
 
-// satisfy forgets that a CatalogSource was refused: its content was admitted, and can be smaller than what was refused.
+// satisfy forgets that a CatalogSource was refused: its content was admitted, and can be smaller than what was refused. Then, others can
+// use what was left for it.
 func (b *budget) satisfy(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.refused, key)
-	delete(b.wanted, key)
+	if _, ok := b.wanted[key]; ok {
+		delete(b.wanted, key)
+		b.wakeRefused(key)
+	}
+}
+
+// isRefused reports whether a CatalogSource has content for which there was no room.
+func (b *budget) isRefused(key types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.refused[key]
+	return ok
 }
 
 // holds returns the size that is recorded for a holder.
@@ -287,10 +305,12 @@ func (b *budget) replacedUsage(h holder) (n int64) {
 func (b *budget) release(h holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, isUsed := b.used[h]
+	_, isWanted := b.wanted[h.key]
+	delete(b.used, h)
 	delete(b.refused, h.key)
 	delete(b.wanted, h.key)
-	if _, ok := b.used[h]; ok {
-		delete(b.used, h)
+	if isUsed || isWanted {
 		b.wakeRefused(h.key)
 	}
 }

@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,8 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	sizes "github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -239,8 +243,9 @@ func TestAnImageWaitsForRoomUntilItIsRead(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	w.begin(t)
 	bound := w.images.budget
-	bound.exempt, bound.room.Least, bound.room.Most = "", 0, 0
+	bound.room.Least, bound.room.Most = 0, 0
 	large := imageOf("large")
 	require.NoError(t, bound.take(large, 60<<20))
 	bound.room.Total = 60 << 20
@@ -258,4 +263,94 @@ func TestAnImageWaitsForRoomUntilItIsRead(t *testing.T) {
 	require.Eventually(t, func() bool { return w.reconcile(t, "image").Message == "" }, time.Minute, 10*time.Millisecond)
 	wanted, _ = bound.waiting(key("image"))
 	require.Zero(t, wanted)
+}
+
+// What is left for a namespace that waits is free when it does not wait any more, although it has used nothing.
+func TestOthersAreTriedAgainWhenANamespaceNoLongerWaits(t *testing.T) {
+	for name, end := range map[string]func(*budget, holder){
+		"deleted": (*budget).release,
+		"smaller": func(b *budget, h holder) { b.satisfy(h.key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bound := newBudget("global")
+			bound.max, bound.room = 100, sizes.Room{Total: 100}
+			woken := map[types.NamespacedName]bool{}
+			bound.wake = func(key types.NamespacedName) { woken[key] = true }
+			require.NoError(t, bound.take(imageOf("a"), 50))
+			require.NoError(t, bound.take(imageOf("b"), 20))
+			require.Error(t, bound.take(imageOf("v"), 16))
+			require.Error(t, bound.take(imageOf("w"), 16))
+			require.NoError(t, bound.take(imageOf("a"), 40))
+			require.NoError(t, bound.take(imageOf("b"), 10))
+			refused := imageOf("x")
+			require.Error(t, bound.take(refused, 20))
+			clear(woken)
+			end(bound, imageOf("w"))
+			require.True(t, woken[refused.key])
+			clear(woken)
+			end(bound, imageOf("w"))
+			require.Empty(t, woken, "nothing became free")
+			require.NoError(t, bound.take(refused, 20))
+		})
+	}
+}
+
+// A ConfigMap does not change when there is room for its content.
+func TestACatalogInAConfigMapIsTriedAgain(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c", UID: "u"},
+		Data: map[string]string{"catalog.yaml": goodCatalog + strings.Repeat("#", 1<<20)}}
+	w := given(t, nil, cm, catalogSource("text", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}))
+	w.follows.open = func(context.Context, rbac.Listers, types.NamespacedName) (watch.Interface, error) {
+		return watch.NewFake(), nil
+	}
+	bound := w.images.budget
+	bound.exempt, bound.room = "", sizes.Room{Total: 3400 << 10}
+	require.NoError(t, bound.take(imageOf("other"), 1600<<10))
+	reconcile := func() time.Duration {
+		got, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("text")})
+		require.NoError(t, err)
+		return got.RequeueAfter
+	}
+	require.Equal(t, lastReload, reconcile())
+	require.Contains(t, w.status(t, "text").Message, "for namespaces that use less")
+	require.Less(t, reconcile(), lastReload)
+	requireReady(t, w.status(t, "text"))
+}
+
+// The numbers are documented (docs/adr/0104-namespaces-leave-each-other-room.md and docs/tasks/catalogs.md).
+func TestHowManyNamespacesFillABudget(t *testing.T) {
+	memory, space := newBudget("global"), newDiskBudget("global")
+	for bound, want := range map[*budget][]int64{memory: {64, 64, 64, 64, 64, 54, 10}, space: {512, 341, 171}} {
+		var got []int64
+		for n := 0; bound.all() < bound.room.Total; n++ {
+			h, size := imageOf("%d", n), bound.max
+			for bound.take(h, size) != nil && bound.take(h, size) != nil { // a refusal makes it wait
+				bound.satisfy(h.key)
+				size -= 1 << 20
+			}
+			got = append(got, size>>20)
+		}
+		require.Equal(t, want, got, bound.resource)
+		more := 0
+		for bound.take(imageOf("more%d", more), bound.room.Least) == nil {
+			more++
+		}
+		require.Equal(t, map[*budget]int{memory: 32, space: 16}[bound], more, bound.resource)
+		require.Error(t, bound.take(imageOf("other"), 1<<20))
+	}
+}
+
+func TestTheShareOfANinthNamespace(t *testing.T) {
+	bound := newBudget("global")
+	var keys []types.NamespacedName
+	for n := range 9 {
+		keys = append(keys, imageOf("%d", n).key)
+	}
+	bound.expect(keys...)
+	for n := range 8 {
+		_ = bound.take(imageOf("%d", n), 64<<20)
+		bound.settle(keys[n])
+	}
+	require.Error(t, bound.take(imageOf("8"), 39<<20))
+	require.NoError(t, bound.take(imageOf("8"), 38<<20))
 }

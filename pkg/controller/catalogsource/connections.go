@@ -179,8 +179,6 @@ func (c *connections) remove(key types.NamespacedName) {
 
 // follow handles each state of a connection until it is closed.
 func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *connection) {
-	c.budget.expect(key)
-	defer c.budget.settle(key)
 	for ctx.Err() == nil {
 		state := e.conn.GetState()
 		switch state {
@@ -191,9 +189,6 @@ func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *c
 			e.conn.Connect()
 		case connectivity.Ready:
 			c.loadUntilGood(ctx, key, e)
-		case connectivity.TransientFailure:
-			c.budget.settle(key)
-			fallthrough
 		default:
 			c.show(key, e, state)
 		}
@@ -224,7 +219,6 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 		}
 		c.show(key, e, connectivity.Connecting)
 		snap, err := c.list(ctx, key, e, e.conn)
-		c.budget.settle(key)
 		if ctx.Err() != nil {
 			return
 		}

@@ -198,13 +198,10 @@ func (i *images) remove(key types.NamespacedName) {
 // cut short.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry) {
 	defer i.secrets.Forget(e.retry)
-	i.expect(key)
-	defer i.settle(key)
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.Begin()
 		view, found, err := i.check(ctx, key, e)
-		i.settle(key)
 		if ctx.Err() != nil || !e.show(view) {
 			i.abandon(found.snapshot)
 			return

@@ -111,7 +111,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	got = w.afterCheck(t, "cat")
 	requireReady(t, got)
 	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "an unchanged image is not pulled")
-	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one of the two requests is from the test's push")
+	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 3, "one of the three requests is from the test's push")
 	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Add(12*time.Minute)))
 
 	push(t, s, "team/catalog:v1", otherCatalog)

@@ -3,6 +3,7 @@ package catalogsource
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,4 +264,36 @@ func TestAnImageIsReadInATurn(t *testing.T) {
 		slot.End()
 	}
 	requireReady(t, w.afterCheck(t, "image"))
+}
+
+// When the program starts, catalogs that are stored on disk do not wait for registries of others that send slowly. They are only read if
+// the registry still allows access to the image.
+func TestAStoredCatalogNeedsNoTurnForItsRegistry(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	image := catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref})
+	before := running(t, image.DeepCopy())
+	requireReady(t, before.afterCheck(t, "image"))
+	loads := s.Requests("GET /v2/catalog/")
+
+	w := running(t, image, catalogSource("other", image.Spec))
+	w.images.disk, w.images.budget.exempt = before.Disk, ""
+	for n := range layerSlots {
+		require.NoError(t, w.images.registryTurn(fmt.Sprint("slow", n)).Begin(t.Context()))
+	}
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("image")})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(w.woken) > 0 }, time.Minute, time.Millisecond)
+	requireReady(t, w.reconcile(t, "image"))
+	require.Equal(t, 1, w.offered(t, "image"))
+	require.Equal(t, loads, s.Requests("GET /v2/catalog/"), "nothing is read from the registry")
+
+	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	w.reconcile(t, "other")
+	require.Eventually(t, func() bool { return w.images.layers.Waiting() == 1 }, time.Minute, time.Millisecond)
+	_, ok := w.Store.Get(key("other"))
+	require.False(t, ok)
 }

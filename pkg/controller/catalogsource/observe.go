@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -199,7 +200,10 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 	}
 	r.follows.Begin(key, cm.ResourceVersion)
 	seen := inProcess(r.configMaps.load(ctx, key, cm), reason, fmt.Sprintf("config map %s", name))
-	seen.recheckAfter = again
+	if seen.recheckAfter = again; r.configMaps.budget.isRefused(key) {
+		// No event announces that the namespace, which has waited now, can use its share.
+		seen.recheckAfter = cmp.Or(again, lastReload)
+	}
 	seen.configMap = &operatorsv1alpha1.ConfigMapResourceReference{
 		Name:            cm.Name,
 		Namespace:       cm.Namespace,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -84,45 +85,64 @@ func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEn
 }
 
 func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (finding, error) {
-	if known, err := i.isKnown(ctx, access, e); known || err != nil {
+	digest, known, err := i.isKnown(ctx, access, e)
+	if known || err != nil {
 		return finding{}, err
 	}
-	turn := i.registryTurn(key.Namespace)
-	if err := turn.Begin(ctx); err != nil {
+	found, digest, err := i.read(ctx, access, e, digest)
+	if digest == "" {
 		return finding{}, err
 	}
-	defer turn.End()
-	opened, err := i.open(ctx, access, e)
-	if err != nil {
-		return finding{}, err
-	}
-	found := finding{}
-	found.snapshot, err = i.pull(ctx, e.holder, turn, opened, e.spec.folder)
 	over, half := oversize{}, crowded{}
 	switch {
-	case errors.Is(err, layer.ErrNoCatalog):
-		// Use the digest of the index, if any, because the kubelet selects the platform.
-		found.registry = opened.Repository + "@" + opened.Named.String()
-		found.user, err = userOf(ctx, opened)
 	case errors.As(err, &half):
-		over = oversize{digest: opened.Named.String(), memory: half.memory}
-	case err == nil && found.snapshot.IsMissingPackagesOf(e.known()):
+		over = oversize{digest: digest, memory: half.memory}
+	case err != nil || found.snapshot == nil: // an error, or a registry to run
+	case found.snapshot.IsMissingPackagesOf(e.known()):
 		pull.Drop(found.snapshot)
 		err = pull.Refused{Err: errors.New(warnings(found.snapshot))}
-	case err == nil:
-		over, err = i.hold(key, e, opened.Named.String(), found.snapshot)
+	default:
+		over, err = i.hold(key, e, digest, found.snapshot)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.over = over
 	switch {
 	case kit.Is[pull.Refused](err):
-		e.refused, e.refusal = opened.Named.String(), err
+		e.refused, e.refusal = digest, err
 	case err == nil:
-		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
+		e.loaded, e.refused, e.refusal = digest, "", nil
 		return found, nil
 	}
 	return finding{}, err
+}
+
+// read reads the image of an entry: from disk if it is stored, and otherwise from its registry, in a turn. digest is what the name of the
+// image resolves to, or "" if that is not known. read returns the digest of the image that it has read, or "".
+func (i *images) read(ctx context.Context, access image.Access, e *imageEntry, digest string) (found finding, is string, err error) {
+	if digest != "" {
+		// Access to the image was just verified. Stored catalogs must not wait for registries of others that send slowly.
+		found.snapshot, err = i.stored(ctx, e, digest)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return found, digest, err
+		}
+	}
+	turn := i.registryTurn(e.holder.key.Namespace)
+	if err := turn.Begin(ctx); err != nil {
+		return finding{}, "", err
+	}
+	defer turn.End()
+	opened, err := i.open(ctx, access, e)
+	if err != nil {
+		return finding{}, "", err
+	}
+	found.snapshot, err = i.pull(ctx, e.holder, turn, opened, e.spec.folder)
+	if errors.Is(err, layer.ErrNoCatalog) {
+		// Use the digest of the index, if any, because the kubelet selects the platform.
+		found.registry = opened.Repository + "@" + opened.Named.String()
+		found.user, err = userOf(ctx, opened)
+	}
+	return found, opened.Named.String(), err
 }
 
 // open returns the image of an entry. An error that may come from the registry is an unopenedError.
@@ -153,35 +173,55 @@ func (e *imageEntry) known() *catalog.Snapshot {
 	return e.good
 }
 
-// isKnown reports whether the image of an entry is already loaded. It returns an error if the image was refused or
-// still exceeds its budget. Such an image is not read again.
-func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (bool, error) {
-	if e.loaded == "" && e.refused == "" && e.over.digest == "" {
-		return false, nil
-	}
+// isKnown returns the digest of the image of an entry, and whether it is already loaded. It returns an error if the image was refused or
+// still exceeds its budget. Such an image is not read again. For the first read, the digest is "" if it cannot be requested: the
+// error of reading the manifest says why.
+func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (digest string, is bool, err error) {
+	isFirst := e.loaded == "" && e.refused == "" && e.over.digest == ""
 	now, err := i.client.Digest(ctx, e.spec.image, access)
+	if err != nil && isFirst {
+		return "", false, nil //nolint:nilerr // see above
+	}
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
-	switch now.String() {
+	switch digest = now.String(); digest {
 	case e.refused:
-		return false, e.refusal
+		return digest, false, e.refusal
 	case e.loaded:
-		return true, nil
+		return digest, true, nil
 	case e.over.digest:
-		return false, i.fits(e.holder, e.over)
+		return digest, false, i.fits(e.holder, e.over)
 	}
-	return false, nil
+	return digest, false, nil
+}
+
+// stored reads the catalog in the image of an entry from disk.
+func (i *images) stored(ctx context.Context, e *imageEntry, digest string) (*catalog.Snapshot, error) {
+	ref, err := image.Reference(e.spec.image)
+	if err != nil {
+		return nil, err
+	}
+	room := i.room(e.holder)
+	defer room.release()
+	got, err := pull.Stored(ctx, pull.Location{Repository: ref.Context().Name(), Named: digest}, i.options(room, nil, e.spec.folder))
+	return got.Snapshot, err
 }
 
 // pull reads the catalog in an image, unless the catalog is already on disk. replaced is the holder whose content the catalog
 // may replace.
 func (i *images) pull(ctx context.Context, replaced holder, turn pull.Turn, from *image.Image, extract string) (*catalog.Snapshot, error) {
-	namespace := replaced.key.Namespace
 	room := i.room(replaced)
 	defer room.release()
+	got, err := pull.Read(ctx, from, i.options(room, turn, extract))
+	return got.Snapshot, err
+}
+
+// options returns the options for reading a catalog with the given room. turn is nil if its registry is not read.
+func (i *images) options(room *room, turn pull.Turn, extract string) pull.Options {
+	namespace := room.h.key.Namespace
 	limits := i.limits(namespace)
-	got, err := pull.Read(ctx, from, pull.Options{
+	return pull.Options{
 		Disk: i.disk, Extract: extract, MaxFiles: limits.files, MaxContents: limits.contents, MaxUnpacked: limits.unpacked, Take: room.take, Displays: true,
 		MaxNames: limits.names, Registry: turn,
 		Turn: func(ctx context.Context) (context.Context, fbc.Loader, func(), error) {
@@ -191,8 +231,7 @@ func (i *images) pull(ctx context.Context, replaced holder, turn pull.Turn, from
 			}
 			return ctx, i.loader(turn, room), turn.Leave, nil
 		},
-	})
-	return got.Snapshot, err
+	}
 }
 
 // loader returns the loader for a catalog's files.

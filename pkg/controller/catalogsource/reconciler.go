@@ -205,7 +205,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.ofGroup), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.Func(r.waker.Start)).
+		WatchesRawSource(source.Func(r.start)).
 		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(lastReload))).
 		Complete(r)
 }
@@ -234,6 +234,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
+	r.settle(req.NamespacedName, seen)
 	r.publish(ctx, cs, seen)
 	if r.Refusals != nil {
 		seen.refusal = r.Refusals.Refusal(req.NamespacedName)
@@ -269,6 +270,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName, withd
 	r.configMaps.drop(key)
 	r.follows.drop(key)
 	r.images.drop(key)
+	r.images.settle(key)
 	r.bundles.Drop(key)
 	r.servers.histories.Delete(key)
 	reportWithdrawal(ctx, withdraw(key))

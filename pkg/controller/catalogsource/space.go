@@ -98,17 +98,6 @@ func (i *images) release(h holder) {
 	i.work.release(h)
 }
 
-// expect and settle call the methods of the budgets for content.
-func (i *images) expect(key types.NamespacedName) {
-	i.budget.expect(key)
-	i.space.expect(key)
-}
-
-func (i *images) settle(key types.NamespacedName) {
-	i.budget.settle(key)
-	i.space.settle(key)
-}
-
 // discard marks an entry as removed and drops its content.
 func (e *imageEntry) discard() {
 	e.mu.Lock()

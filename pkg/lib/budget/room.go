@@ -13,7 +13,7 @@ type Room struct {
 	Total, Least, Most int64
 }
 
-// Unknown is what a namespace wants whose first content is being read.
+// Unknown is what a namespace wants whose content has not been tried since the program started.
 const Unknown = math.MaxInt64
 
 // Usage is what a namespace uses.
@@ -27,8 +27,8 @@ type Usage struct {
 type Request struct {
 	// Used is what the namespace would use with the content.
 	Used int64
-	// Grows is false if the content replaces other content that is not smaller. Waits means that the namespace has waited for
-	// the content.
+	// Grows is false if the content replaces other content that is not smaller. Waits means that content of the namespace was
+	// refused, or has not been tried since the program started. A caller that sets neither it nor Usage.Wants leaves no shares.
 	Grows, Waits bool
 	// Others are the other namespaces.
 	Others []Usage
