@@ -59,6 +59,7 @@ func TestFilesThatAreIgnoredDoNotOutliveTheContext(t *testing.T) {
 	var l Loader
 	_, err := l.Load(ctx, &endingFS{end: cancel, FS: fstest.MapFS{".indexignore": {Data: []byte("f*")}, "f": {}}})
 	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, l.between(ctx), context.Canceled, "before the content is assembled")
 
 	ctx, cancel = context.WithCancel(t.Context())
 	_, err = newMatcher(ctx, &endingFS{end: cancel, FS: fstest.MapFS{"a/b": {}, "b/c": {}}})

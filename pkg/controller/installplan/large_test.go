@@ -262,7 +262,7 @@ func TestSlowPlansTakeTurns(t *testing.T) {
 	require.False(t, q.isOver(plan("a")), "none waits")
 	require.False(t, q.begin(plan("b")))
 	require.True(t, q.begin(plan("fast")))
-	require.False(t, q.isOver(plan("fast")), "no other such plan waits")
+	require.False(t, q.isOver(plan("fast")), "its turn has begun")
 	require.True(t, q.isOver(plan("a")))
 	q.end(plan("a"), true)
 	require.True(t, q.begin(plan("b")))
@@ -292,6 +292,14 @@ func TestSlowPlansTakeTurns(t *testing.T) {
 	pass(slowTime)
 	require.True(t, q.begin(plan("b")))
 	require.False(t, q.running[plan("b")].slow)
+
+	until := clock.Now().Add(slowTime)
+	q = &largeQueue{clock: clock, slow: map[string]slowness{"a": {until: until, turn: slowTurn}, "b": {until: until, turn: slowTurn}}}
+	require.True(t, q.begin(plan("a")))
+	require.False(t, q.begin(plan("b")))
+	require.True(t, q.begin(plan("fast")))
+	pass(largeTurn)
+	require.False(t, q.isOver(plan("fast")), "no other such plan waits")
 }
 
 // A tenant can have plans in many slow namespaces, each of which ends within its turn, so that the next turn is not longer.
