@@ -44,27 +44,27 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		return err
 	}
 	// Nothing reads the texts of these objects, and what changes them can change with each attempt (docs/adr/0024).
-	texts := builder.WithPredicates(status.DropTexts())
+	texts, later := builder.WithPredicates(status.DropTexts(), kit.DropExisting()), builder.WithPredicates(kit.DropExisting())
 	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate(), r.replaced.DropTexts())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors), texts).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed), texts).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
-		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged())).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped), later).
+		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged(), kit.DropExisting())).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed), later).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), texts).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
-		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), later).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), later).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming), later).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving), later).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough)).
-		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
-		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough), later).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling), later).
+		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling), later).
 		WatchesRawSource(source.Func(r.secrets.Waker.Start)).
 		WatchesRawSource(changes)).
 		Complete(r)

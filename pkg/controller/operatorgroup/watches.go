@@ -42,12 +42,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		return fmt.Errorf("index Namespaces: %w", err)
 	}
 	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.And(statusChanged(), r.own.DropTexts()), publishedChanged(), handedOver(), keptChanged()))
-	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+	appearing := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	created := builder.WithPredicates(appearing)
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged())).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(appearing, kit.DropExisting())).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged(), kit.DropExisting())).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.owning), created).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.answering), builder.WithPredicates(disowning())).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).

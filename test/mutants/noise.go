@@ -1,0 +1,25 @@
+package mutants
+
+// noise returns the mutants of the rule that what handlers of events do for one object does not depend on the number of others.
+func noise() []Mutant {
+	return []Mutant{
+		{
+			Name: "existing-objects-are-compared-at-each-start", Rule: 8, File: "pkg/controller/kit/changes.go",
+			Old:    "return !e.IsInInitialList ",
+			New:    "return true ",
+			Killer: unit("pkg/controller/kit", "TestDropsObjectsThatExistWhenAWatchBegins"),
+		},
+		{
+			Name: "existing-services-are-compared-with-versions", Rule: 8, File: "pkg/controller/csv/wake.go",
+			Old:    "(r.calledThrough), later)",
+			New:    "(r.calledThrough))",
+			Killer: unit("pkg/controller/csv", "TestExistingObjectsAreNotCompared"),
+		},
+		{
+			Name: "existing-namespaces-wake-global-operators", Rule: 8, File: "pkg/controller/copiedcsv/watches.go",
+			Old:    "builder.WithPredicates(changing(), kit.DropExisting())",
+			New:    "builder.WithPredicates(changing())",
+			Killer: unit("pkg/controller/copiedcsv", "TestExistingObjectsAreNotCompared"),
+		},
+	}
+}
