@@ -21,5 +21,17 @@ func noise() []Mutant {
 			New:    "builder.WithPredicates(changing())",
 			Killer: unit("pkg/controller/copiedcsv", "TestExistingObjectsAreNotCompared"),
 		},
+		{
+			Name: "each-operatorgroup-wakes-its-namespace", Rule: 8, File: "pkg/controller/kit/wake.go",
+			Old:    "	groups = scoped.OnePerNamespace(groups)\n",
+			New:    "",
+			Killer: unit("pkg/controller/kit", "TestSeveralGroupsOfANamespaceAreHandledOnce"),
+		},
+		{
+			Name: "each-global-operatorgroup-wakes-its-namespace", Rule: 8, File: "pkg/controller/copiedcsv/watches.go",
+			Old:    "	all = scoped.OnePerNamespace(all)\n",
+			New:    "",
+			Killer: unit("pkg/controller/copiedcsv", "TestSeveralGroupsOfANamespaceWakeItsSourcesOnce"),
+		},
 	}
 }

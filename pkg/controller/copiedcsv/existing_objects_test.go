@@ -15,9 +15,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/handlers"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -36,4 +38,18 @@ func TestExistingObjectsAreNotCompared(t *testing.T) {
 		return r.SetupWithManager(mgr, &informertest.FakeInformers{}, none)
 	}, &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: at}, plan, &operatorsv1.OperatorGroup{ObjectMeta: at}, &corev1.Namespace{ObjectMeta: at}, &operatorsv1.OLMConfig{ObjectMeta: at})
 	require.Zero(t, lists)
+}
+
+// Regression test: each Namespace took time and memory for each OperatorGroup multiplied by each ClusterServiceVersion of a namespace.
+func TestSeveralGroupsOfANamespaceWakeItsSourcesOnce(t *testing.T) {
+	var objects []client.Object
+	for _, name := range []string{"a", "b", "c"} {
+		objects = append(objects, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}},
+			&operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+	}
+	objects = append(objects, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a"}},
+		&operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a"}})
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(objects...).Build()}}
+	require.Equal(t, []reconcile.Request{kit.Request("ns", "a"), kit.Request("ns", "b"), kit.Request("ns", "c"), kit.Request("other", "a")},
+		r.global(t.Context(), &corev1.Namespace{}))
 }

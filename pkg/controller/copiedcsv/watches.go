@@ -146,10 +146,10 @@ func (r *Reconciler) global(ctx context.Context, _ client.Object) []reconcile.Re
 		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	var out []reconcile.Request
-	for i := range groups.Items {
-		if scoped.TargetsAll(&groups.Items[i]) {
-			out = append(out, r.inNamespace(ctx, &groups.Items[i])...)
-		}
+	all := slices.DeleteFunc(groups.Items, func(og operatorsv1.OperatorGroup) bool { return !scoped.TargetsAll(&og) })
+	all = scoped.OnePerNamespace(all)
+	for i := range all {
+		out = append(out, r.inNamespace(ctx, &all[i])...)
 	}
 	return out
 }

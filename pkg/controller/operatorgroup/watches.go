@@ -157,7 +157,5 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 // Concerned lists the OperatorGroups that a change to RBAC, a ServiceAccount or a Namespace affects. before is nil for
 // a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	return r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(_ context.Context, og client.Object) []reconcile.Request {
-		return []reconcile.Request{kit.Request(og.GetNamespace(), og.GetName())}
-	})
+	return r.interests.ConcernedGroups(ctx, r.Default.Lookup(r.Client), before, after)
 }
