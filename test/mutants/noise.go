@@ -33,5 +33,29 @@ func noise() []Mutant {
 			New:    "",
 			Killer: unit("pkg/controller/copiedcsv", "TestSeveralGroupsOfANamespaceWakeItsSourcesOnce"),
 		},
+		{
+			Name: "a-version-is-indexed-by-thousands-of-apis", Rule: 8, File: "pkg/install/provided/api.go",
+			Old:    "len(csv.Spec.APIServiceDefinitions.Owned) > maxIndexed {",
+			New:    "len(csv.Spec.APIServiceDefinitions.Owned) > 100*maxIndexed {",
+			Killer: unit("pkg/install/provided", "TestAVersionWithManyAPIsIsIndexedOnce"),
+		},
+		{
+			Name: "an-operator-with-many-apis-has-no-conflicts", Rule: 6, File: "pkg/install/provided/conflict.go",
+			Old:    "	out = append(out, examine(many, wanted)...)\n",
+			New:    "	examine(many, wanted)\n",
+			Killer: unit("pkg/install/provided", "TestAVersionWithManyAPIsHasConflicts"),
+		},
+		{
+			Name: "all-apis-of-other-tenants-are-examined", Rule: 8, File: "pkg/install/provided/conflict.go",
+			Old:    "examined > maxExamined {",
+			New:    "examined > 2*maxExamined {",
+			Killer: unit("pkg/install/provided", "TestOnlySomeAPIsOfOtherTenantsAreExamined"),
+		},
+		{
+			Name: "labels-compare-all-apis-of-a-version", Rule: 8, File: "pkg/controller/operatorgroup/watches.go",
+			Old:    "!sameSpec(before, after) && !provided.Same(before, after)",
+			New:    "!slices.Equal(provided.Of(before), provided.Of(after))",
+			Killer: unit("pkg/controller/operatorgroup", "TestAnUpdateOfALabelComparesNoAPIs"),
+		},
 	}
 }

@@ -84,8 +84,18 @@ func apisChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.ClusterServiceVersion)
 		after, is := e.ObjectNew.(*operatorsv1alpha1.ClusterServiceVersion)
-		return ok && is && (provides(before) != provides(after) || !slices.Equal(provided.Of(before), provided.Of(after)))
+		if !ok || !is {
+			return false
+		}
+		return provides(before) != provides(after) || !sameSpec(before, after) && !provided.Same(before, after)
 	}}
+}
+
+// sameSpec reports whether an update cannot have changed the spec. The cache can omit the spec of an object that is too large, with an
+// annotation.
+func sameSpec(before, after *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return before.Generation != 0 && before.Generation == after.Generation && before.UID == after.UID &&
+		before.Annotations[names.AnnotationTooLarge] == after.Annotations[names.AnnotationTooLarge]
 }
 
 // handedOver returns a predicate that accepts events after which another manager, OLM v0 or Remit, manages the OperatorGroup.
