@@ -57,5 +57,23 @@ func noise() []Mutant {
 			New:    "!slices.Equal(provided.Of(before), provided.Of(after))",
 			Killer: unit("pkg/controller/operatorgroup", "TestAnUpdateOfALabelComparesNoAPIs"),
 		},
+		{
+			Name: "labels-of-an-operatorgroup-wake-its-versions", Rule: 8, File: "pkg/controller/csv/noise.go",
+			Old:    "slices.ContainsFunc(read, differs) ||",
+			New:    "slices.ContainsFunc(read, differs) || true ||",
+			Killer: unit("pkg/controller/csv", "TestOnlyWhatIsReadOfAnOperatorGroupWakesItsVersions"),
+		},
+		{
+			Name: "foreign-deployments-are-compared-with-versions", Rule: 8, File: "pkg/controller/csv/noise.go",
+			Old:    "e.ObjectOld.GetUID() != e.ObjectNew.GetUID()",
+			New:    "true",
+			Killer: unit("pkg/controller/csv", "TestOnlyTheDeletionOfAForeignDeploymentWakesVersions"),
+		},
+		{
+			Name: "long-lists-are-compared-with-serviceaccounts", Rule: 8, File: "pkg/controller/csv/wake.go",
+			Old:    "len(permissions) > maxCompared || ",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestLongListsAreNotComparedWithAServiceAccount"),
+		},
 	}
 }
