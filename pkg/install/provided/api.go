@@ -39,8 +39,8 @@ func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 
 // defined returns the APIs that a ClusterServiceVersion owns and that CustomResourceDefinitions define, in the order of their list.
 func defined(csv *operatorsv1alpha1.ClusterServiceVersion) (out []API) {
-	list := csv.Spec.CustomResourceDefinitions.Owned
-	for _, d := range list[:min(len(list), bundle.MaxOwned)] {
+	crds := csv.Spec.CustomResourceDefinitions.Owned
+	for _, d := range crds[:min(len(crds), bundle.MaxOwned)] {
 		plural, group, ok := strings.Cut(d.Name, ".")
 		if ok && d.Kind != "" && d.Version != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: group, Plural: plural})
@@ -51,8 +51,8 @@ func defined(csv *operatorsv1alpha1.ClusterServiceVersion) (out []API) {
 
 // served returns the APIs that a ClusterServiceVersion owns and that APIServices serve, in the order of their list.
 func served(csv *operatorsv1alpha1.ClusterServiceVersion) (out []API) {
-	list := csv.Spec.APIServiceDefinitions.Owned
-	for _, d := range list[:min(len(list), bundle.MaxOwned)] {
+	services := csv.Spec.APIServiceDefinitions.Owned
+	for _, d := range services[:min(len(services), bundle.MaxOwned)] {
 		if d.Kind != "" && d.Version != "" && d.Group != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: d.Group, Plural: d.Name, Served: true})
 		}
