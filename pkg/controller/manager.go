@@ -62,6 +62,7 @@ const DefaultLeaseDuration = 15 * time.Second
 // cacheSyncTimeout is how long a program waits for its caches to be read before it ends. A program that ends begins again, so a time that
 // is too short would stop it as long as the objects are stored. Reading makes progress: an object has at most budget.MaxObjectBytes,
 // and one that cannot be decoded takes only a few times as long as another (package decoding), which is less than 0.2 s.
+// Handlers of watches count, too: each must see all existing objects in this time (kit.DropExisting).
 const cacheSyncTimeout = 10 * time.Minute
 
 // renewal returns how long the leader tries to renew its Lease before it exits, and how often each replica tries to renew or

@@ -12,8 +12,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "a-version-owns-any-number-of-served-apis", Rule: 8, File: "pkg/install/provided/api.go",
-			Old:    "range served[:min(len(served), bundle.MaxOwned)] {",
-			New:    "range served {",
+			Old:    "range services[:min(len(services), bundle.MaxOwned)] {",
+			New:    "range services {",
 			Killer: unit("pkg/install/provided", "TestOmitsAPIsOfAVersionWithTooMany"),
 		},
 		{

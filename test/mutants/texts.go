@@ -131,8 +131,8 @@ func texts() []Mutant {
 		},
 		{
 			Name: "versions-own-any-number-of-apis", Rule: 8, File: "pkg/install/provided/api.go",
-			Old:    "defined[:min(len(defined), bundle.MaxOwned)]",
-			New:    "defined[:max(len(defined), bundle.MaxOwned-bundle.MaxOwned)]",
+			Old:    "crds[:min(len(crds), bundle.MaxOwned)]",
+			New:    "crds[:max(len(crds), bundle.MaxOwned-bundle.MaxOwned)]",
 			Killer: unit("pkg/install/provided", "TestOmitsAPIsOfAVersionWithTooMany"),
 		},
 		{

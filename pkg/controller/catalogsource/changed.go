@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // Changed immediately retries failed pulls, and wakes CatalogSources whose ConfigMaps are not watched or were watched as
@@ -41,6 +42,7 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 		if err != nil {
 			return // the cache is not synced yet, so no pull has failed
 		}
+		groups = scoped.OnePerNamespace(groups)
 		for i := range groups {
 			r.accountChanged(ctx, groups[i].Namespace)
 		}

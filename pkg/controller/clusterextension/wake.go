@@ -44,10 +44,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Named("clusterextension").
 		For(&olmv1.ClusterExtension{}, builder.WithPredicates(r.orphaning.Predicate(), changed)).
 		Watches(&olmv1.ClusterCatalog{}, handler.EnqueueRequestsFromMapFunc(r.usingCatalog),
-			builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}))).
+			builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.LabelChangedPredicate{}), kit.DropExisting())).
 		Watches(&olmv1.ClusterExtension{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(installs())).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
-		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(kit.DropExisting())).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.usingKind), builder.WithPredicates(kit.DropExisting())).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(created)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.orphaned), builder.WithPredicates(created)).
 		WatchesRawSource(source.Func(r.watches.enqueue)).

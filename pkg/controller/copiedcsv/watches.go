@@ -60,11 +60,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, copies cache.Cache, chan
 	err := ctrl.NewControllerManagedBy(mgr).Named("copiedcsv").
 		WithOptions(fairqueue.Options(mgr, workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.namesakes), appearing()).
-		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.planned), planning()).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.global), changing()).
-		Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(predicate.And(config, kit.SpecChanged()))).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.namesakes), builder.WithPredicates(appearing(), kit.DropExisting())).
+		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.planned), builder.WithPredicates(planning(), kit.DropExisting())).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.AnnotationChangedPredicate{}), kit.DropExisting())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(changing(), kit.DropExisting())).
+		Watches(&operatorsv1.OLMConfig{}, handler.EnqueueRequestsFromMapFunc(r.global), builder.WithPredicates(config, kit.SpecChanged(), kit.DropExisting())).
 		WatchesRawSource(source.Kind[client.Object](copies, kit.Copy(), handler.EnqueueRequestsFromMapFunc(r.copied), r.forgetDeleted())).
 		WatchesRawSource(changes).
 		Complete(r)
@@ -75,14 +75,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, copies cache.Cache, chan
 }
 
 // appearing accepts creations and deletions.
-func appearing() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+func appearing() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 }
 
 // planning accepts the creation and deletion of InstallPlans, and updates that change which ClusterServiceVersions a plan still
 // has to create.
-func planning() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{UpdateFunc: isPlanning})
+func planning() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: isPlanning}
 }
 
 func isPlanning(e event.UpdateEvent) bool {
@@ -93,10 +93,10 @@ func isPlanning(e event.UpdateEvent) bool {
 
 // changing accepts Namespaces that are created or deleted, or whose deletion begins. Concerned handles the labels, and the
 // OperatorGroups that list the Namespace.
-func changing() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+func changing() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
-	}})
+	}}
 }
 
 // forgetDeleted returns a predicate that accepts all events and forgets deleted copies.
@@ -146,10 +146,10 @@ func (r *Reconciler) global(ctx context.Context, _ client.Object) []reconcile.Re
 		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	var out []reconcile.Request
-	for i := range groups.Items {
-		if scoped.TargetsAll(&groups.Items[i]) {
-			out = append(out, r.inNamespace(ctx, &groups.Items[i])...)
-		}
+	all := slices.DeleteFunc(groups.Items, func(og operatorsv1.OperatorGroup) bool { return !scoped.TargetsAll(&og) })
+	all = scoped.OnePerNamespace(all)
+	for i := range all {
+		out = append(out, r.inNamespace(ctx, &all[i])...)
 	}
 	return out
 }

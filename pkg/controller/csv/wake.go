@@ -37,6 +37,9 @@ import (
 // mostly waits for responses.
 const workers = 16
 
+// maxCompared is the number of entries of a list in a ClusterServiceVersion that are compared with each changed ServiceAccount.
+const maxCompared = 200
+
 // SetupWithManager registers watches for everything that a ClusterServiceVersion can wait for. changes is the source
 // that wakes the ClusterServiceVersions that Concerned returns.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes source.Source) error {
@@ -44,27 +47,27 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		return err
 	}
 	// Nothing reads the texts of these objects, and what changes them can change with each attempt (docs/adr/0024).
-	texts := builder.WithPredicates(status.DropTexts())
+	texts, later := builder.WithPredicates(status.DropTexts(), kit.DropExisting()), builder.WithPredicates(kit.DropExisting())
 	return r.watchCopies(ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}, builder.WithPredicates(r.orphaning.Predicate(), r.replaced.DropTexts())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbors), texts).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed), texts).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped)).
-		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged())).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.grouped), builder.WithPredicates(groupChanged(), kit.DropExisting())).
+		Watches(&operatorsv2.OperatorCondition{}, handler.EnqueueRequestsFromMapFunc(r.conditioned), builder.WithPredicates(holdChanged(), kit.DropExisting())).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed), builder.WithPredicates(r.deploymentChanged(), kit.DropExisting())).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), texts).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf)).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
-		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), later).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf), later).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming), later).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving), later).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
 		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.orphaned)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough)).
-		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
-		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough), later).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling), later).
+		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling), later).
 		WatchesRawSource(source.Func(r.secrets.Waker.Start)).
 		WatchesRawSource(changes)).
 		Complete(r)
@@ -282,7 +285,7 @@ func objectMetaOf(obj client.Object) (out metav1.ObjectMeta) {
 // their target namespaces when they are next reconciled.
 func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
+		return len(csv.Spec.WebhookDefinitions) > maxCompared || slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
 			return d.Type == operatorsv1alpha1.MutatingAdmissionWebhook
 		})
 	}, client.InNamespace(sa.GetNamespace()))
@@ -290,8 +293,9 @@ func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []recon
 
 // declares reports whether permissions name a ServiceAccount. It builds no list, because event handlers call it for each CSV of a
 // namespace, and a CSV that is not valid can have tens of thousands of permissions.
+// One with more than maxCompared counts as if it declared each ServiceAccount.
 func declares(permissions []operatorsv1alpha1.StrategyDeploymentPermissions, name string) bool {
-	return slices.ContainsFunc(permissions, func(p operatorsv1alpha1.StrategyDeploymentPermissions) bool { return p.ServiceAccountName == name })
+	return len(permissions) > maxCompared || slices.ContainsFunc(permissions, func(p operatorsv1alpha1.StrategyDeploymentPermissions) bool { return p.ServiceAccountName == name })
 }
 
 func (r *Reconciler) declaring(ctx context.Context, sa client.Object) []reconcile.Request {

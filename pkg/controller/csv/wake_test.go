@@ -126,7 +126,8 @@ func TestChangesWakeTheAffectedCSVs(t *testing.T) {
 	}
 }
 
-// A CSV that is refused keeps waiting, so each event in its namespace compares it. That takes no memory for its many entries.
+// A CSV that is refused keeps waiting, so each event in its namespace compares it. That takes no memory for its many entries, and a CSV with
+// so many permissions counts as if it declared each ServiceAccount.
 func TestEventsBuildNoListsOfWhatACSVContains(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "op.v1"}}
 	strategy := &csv.Spec.InstallStrategy.StrategySpec
@@ -138,7 +139,7 @@ func TestEventsBuildNoListsOfWhatACSVContains(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	r := &Reconciler{Options: Options{Client: oneCSV{Client: fake.NewClientBuilder().WithScheme(scheme).Build(), csv: csv}}}
-	for name, want := range map[string][]ctrl.Request{"sa9999": request("a", "op.v1"), "other": nil} {
+	for name, want := range map[string][]ctrl.Request{"sa9999": request("a", "op.v1"), "other": request("a", "op.v1")} {
 		sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}}
 		require.Equal(t, want, r.declaring(t.Context(), sa))
 		allocated := testing.Benchmark(func(b *testing.B) {

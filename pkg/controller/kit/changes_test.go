@@ -33,3 +33,11 @@ func TestAnotherObjectWithTheSameNameIsAChange(t *testing.T) {
 	require.True(t, SpecChanged().Create(event.CreateEvent{Object: object("1", 1)}))
 	require.True(t, Replaced().Delete(event.DeleteEvent{Object: object("1", 1)}))
 }
+
+func TestDropsObjectsThatExistWhenAWatchBegins(t *testing.T) {
+	obj := &corev1.Namespace{}
+	require.False(t, DropExisting().Create(event.CreateEvent{Object: obj, IsInInitialList: true}))
+	require.True(t, DropExisting().Create(event.CreateEvent{Object: obj}))
+	require.True(t, DropExisting().Update(event.UpdateEvent{ObjectOld: obj, ObjectNew: obj}))
+	require.True(t, DropExisting().Delete(event.DeleteEvent{Object: obj}))
+}

@@ -86,16 +86,31 @@ func (i *Interests) Track(req ctrl.Request, listers *rbac.Listers) (done func())
 }
 
 // Concerned lists the requests whose reconciles looked up an object that the change affects, and the requests for each
-// OperatorGroup whose account or targets the change affects. before is nil for a new object, and after is nil for a deleted one.
-// requestsOf returns the requests for an OperatorGroup.
+// namespace with an OperatorGroup whose account or targets the change affects. before is nil for a new object, and after is nil for a
+// deleted one. requestsOf returns the requests for the namespace of an OperatorGroup; it is called once for each namespace.
 func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before, after client.Object, requestsOf handler.MapFunc) []ctrl.Request {
 	groups, err := cached.Concerned(ctx, before, after)
 	if err != nil {
 		return nil // the cache is not synced yet; its initial list enqueues all objects
 	}
 	out := i.lookups.Concerned(before, after)
+	groups = scoped.OnePerNamespace(groups)
 	for g := range groups {
 		out = append(out, requestsOf(ctx, &groups[g])...)
+	}
+	return out
+}
+
+// ConcernedGroups is like Concerned for a controller of OperatorGroups: it lists each OperatorGroup whose account or targets the change
+// affects.
+func (i *Interests) ConcernedGroups(ctx context.Context, cached scoped.Lookup, before, after client.Object) []ctrl.Request {
+	groups, err := cached.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // the cache is not synced yet; its initial list enqueues all objects
+	}
+	out := i.lookups.Concerned(before, after)
+	for g := range groups {
+		out = append(out, Request(groups[g].Namespace, groups[g].Name))
 	}
 	return out
 }

@@ -42,12 +42,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		return fmt.Errorf("index Namespaces: %w", err)
 	}
 	own := builder.WithPredicates(predicate.Or(kit.SpecChanged(), predicate.And(statusChanged(), r.own.DropTexts()), publishedChanged(), handedOver(), keptChanged()))
-	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+	appearing := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	created := builder.WithPredicates(appearing)
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(mgr, workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged())).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(appearing, kit.DropExisting())).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.siblings), builder.WithPredicates(apisChanged(), kit.DropExisting())).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.owning), created).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.answering), builder.WithPredicates(disowning())).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.ungrouped), created).
@@ -83,8 +84,18 @@ func apisChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.ClusterServiceVersion)
 		after, is := e.ObjectNew.(*operatorsv1alpha1.ClusterServiceVersion)
-		return ok && is && (provides(before) != provides(after) || !slices.Equal(provided.Of(before), provided.Of(after)))
+		if !ok || !is {
+			return false
+		}
+		return provides(before) != provides(after) || !sameSpec(before, after) && !provided.Same(before, after)
 	}}
+}
+
+// sameSpec reports whether an update cannot have changed the spec. The cache can omit the spec of an object that is too large, with an
+// annotation.
+func sameSpec(before, after *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return before.Generation != 0 && before.Generation == after.Generation && before.UID == after.UID &&
+		before.Annotations[names.AnnotationTooLarge] == after.Annotations[names.AnnotationTooLarge]
 }
 
 // handedOver returns a predicate that accepts events after which another manager, OLM v0 or Remit, manages the OperatorGroup.
@@ -156,7 +167,5 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 // Concerned lists the OperatorGroups that a change to RBAC, a ServiceAccount or a Namespace affects. before is nil for
 // a new object, and after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	return r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(_ context.Context, og client.Object) []reconcile.Request {
-		return []reconcile.Request{kit.Request(og.GetNamespace(), og.GetName())}
-	})
+	return r.interests.ConcernedGroups(ctx, r.Default.Lookup(r.Client), before, after)
 }

@@ -55,8 +55,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&operatorsv1.OperatorGroup{}, own).
 		// This controller only checks whether a CatalogSource exists. Its content and priority come from the catalog's Store, which
 		// reports their changes.
-		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(kit.Replaced())).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed)).
+		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(kit.Replaced(), kit.DropExisting())).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed), builder.WithPredicates(kit.DropExisting())).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.waker.Start)).

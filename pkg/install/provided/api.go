@@ -34,20 +34,35 @@ func (a API) Resource() string { return a.Plural + "." + a.Group }
 // Of returns the APIs that a ClusterServiceVersion owns, sorted and unique: only those in the first bundle.MaxOwned entries of each
 // list, because a ClusterServiceVersion with more of them is not installed.
 func Of(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
-	var out []API
-	defined, served := csv.Spec.CustomResourceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Owned
-	for _, d := range defined[:min(len(defined), bundle.MaxOwned)] {
+	return sorted(append(defined(csv), served(csv)...))
+}
+
+// defined returns the APIs that a ClusterServiceVersion owns and that CustomResourceDefinitions define, in the order of their list.
+func defined(csv *operatorsv1alpha1.ClusterServiceVersion) (out []API) {
+	crds := csv.Spec.CustomResourceDefinitions.Owned
+	for _, d := range crds[:min(len(crds), bundle.MaxOwned)] {
 		plural, group, ok := strings.Cut(d.Name, ".")
 		if ok && d.Kind != "" && d.Version != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: group, Plural: plural})
 		}
 	}
-	for _, d := range served[:min(len(served), bundle.MaxOwned)] {
+	return out
+}
+
+// served returns the APIs that a ClusterServiceVersion owns and that APIServices serve, in the order of their list.
+func served(csv *operatorsv1alpha1.ClusterServiceVersion) (out []API) {
+	services := csv.Spec.APIServiceDefinitions.Owned
+	for _, d := range services[:min(len(services), bundle.MaxOwned)] {
 		if d.Kind != "" && d.Version != "" && d.Group != "" {
 			out = append(out, API{Kind: d.Kind, Version: d.Version, Group: d.Group, Plural: d.Name, Served: true})
 		}
 	}
-	return sorted(out)
+	return out
+}
+
+// Same reports whether two ClusterServiceVersions own the same APIs in the same order. It sorts nothing, because event handlers call it.
+func Same(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return slices.Equal(defined(a), defined(b)) && slices.Equal(served(a), served(b))
 }
 
 // sorted sorts APIs by their texts, and removes those with the same text.
@@ -102,6 +117,10 @@ func Allows(annotation string, apis []API) bool {
 const (
 	index         = "remit.dev/provided-api"
 	resourceIndex = "remit.dev/provided-resource"
+	// maxIndexed is the number of APIs for which a ClusterServiceVersion is indexed. One that lists more has only the key manyAPIs: an
+	// index is updated while nothing can read the cache, also by an update that only changes a label, and 4,000 keys take 20 ms.
+	maxIndexed = 200
+	manyAPIs   = "*" // neither an API nor a resource
 )
 
 // servesIndex indexes Deployments by the namespaces that the annotation of their Pods lists, or by servesAll.
@@ -133,11 +152,14 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// keys returns the keys of the APIs of a ClusterServiceVersion, without duplicates, or nil for a copy.
+// keys returns the keys of the APIs of a ClusterServiceVersion, without duplicates, manyAPIs if they are too many, or nil for a copy.
 func keys(obj client.Object, keyOf func(API) string) (out []string) {
 	csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
 	if _, copied := obj.GetLabels()[names.LabelCopiedFrom]; !ok || copied {
 		return nil
+	}
+	if len(csv.Spec.CustomResourceDefinitions.Owned)+len(csv.Spec.APIServiceDefinitions.Owned) > maxIndexed {
+		return []string{manyAPIs}
 	}
 	for _, api := range Of(csv) {
 		out = append(out, keyOf(api))
@@ -148,16 +170,16 @@ func keys(obj client.Object, keyOf func(API) string) (out []string) {
 
 // serves returns the keys of a Deployment in servesIndex.
 func serves(d *appsv1.Deployment) []string {
-	namespaces := served(d)
+	namespaces := servedBy(d)
 	if len(namespaces) > maxKeys || slices.Contains(namespaces, scoped.AllNamespaces) {
 		return []string{servesAll}
 	}
 	return namespaces
 }
 
-// served returns the targets for which a Deployment was written, or nil if its Pods have no such annotation. The annotation has at
+// servedBy returns the targets for which a Deployment was written, or nil if its Pods have no such annotation. The annotation has at
 // most MaxTargets namespaces, unless someone else has edited it.
-func served(d *appsv1.Deployment) []string {
+func servedBy(d *appsv1.Deployment) []string {
 	targets, annotated := d.Spec.Template.Annotations[names.AnnotationTargetNamespaces]
 	if !annotated {
 		return nil

@@ -34,6 +34,9 @@ const (
 	// maxLookups is the number of targets for which Deployments are looked up by target, and the number of namespaces with such
 	// Deployments in which ClusterServiceVersions are looked up by namespace.
 	maxLookups = 20
+	// maxExamined is the number of APIs that are compared of ClusterServiceVersions of other groups that are not indexed by their
+	// APIs, the oldest first.
+	maxExamined = 100_000
 )
 
 // Conflicts finds conflicts with the operators of other OperatorGroups. All fields are required.
@@ -120,7 +123,21 @@ func (c Conflicts) siblings(ctx context.Context, own string, apis []API) (out []
 			seen[list[i].Name] = true
 		}
 	}
+	many, err := c.list(ctx, own, resourceIndex, manyAPIs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range many {
+		if provides(&many[i], func(api API) bool { return asked[api.Resource()] }) {
+			out = append(out, &many[i])
+		}
+	}
 	return out, nil
+}
+
+// provides reports whether match returns true for one of the APIs that a ClusterServiceVersion owns.
+func provides(csv *operatorsv1alpha1.ClusterServiceVersion, match func(API) bool) bool {
+	return slices.ContainsFunc(defined(csv), match) || slices.ContainsFunc(served(csv), match)
 }
 
 // rivals returns the ClusterServiceVersions outside the namespace that provide one of the APIs, oldest first. It omits those that are being
@@ -132,26 +149,57 @@ func (c Conflicts) rivals(ctx context.Context, own string, serving map[string]bo
 		namespaces = slices.Collect(maps.Keys(serving))
 	}
 	seen := map[client.ObjectKey]bool{}
-	for _, api := range apis {
-		for _, namespace := range namespaces {
-			list, err := c.list(ctx, namespace, index, api.String())
+	find := func(namespace, key string) (found []*operatorsv1alpha1.ClusterServiceVersion, err error) {
+		list, err := c.list(ctx, namespace, index, key)
+		for i := range list {
+			csv := &list[i]
+			key := client.ObjectKeyFromObject(csv)
+			if !seen[key] && csv.Namespace != own && csv.DeletionTimestamp == nil && (serving == nil || serving[csv.Namespace]) {
+				found = append(found, csv)
+			}
+			seen[key] = true
+		}
+		return found, err
+	}
+	wanted := map[string]bool{}
+	var many []*operatorsv1alpha1.ClusterServiceVersion
+	for _, namespace := range namespaces {
+		for _, api := range apis {
+			found, err := find(namespace, api.String())
 			if err != nil {
 				return nil, err
 			}
-			for i := range list {
-				csv := &list[i]
-				key := client.ObjectKeyFromObject(csv)
-				if !seen[key] && csv.Namespace != own && csv.DeletionTimestamp == nil && (serving == nil || serving[csv.Namespace]) {
-					out = append(out, csv)
-				}
-				seen[key] = true
-			}
+			wanted[api.String()] = true
+			out = append(out, found...)
+		}
+		found, err := find(namespace, manyAPIs)
+		if err != nil {
+			return nil, err
+		}
+		many = append(many, found...)
+	}
+	out = append(out, examine(many, wanted)...)
+	slices.SortFunc(out, oldestFirst)
+	return out, nil
+}
+
+// examine returns the ClusterServiceVersions that provide a wanted API. It examines the oldest first, up to a limit.
+func examine(csvs []*operatorsv1alpha1.ClusterServiceVersion, wanted map[string]bool) (out []*operatorsv1alpha1.ClusterServiceVersion) {
+	slices.SortFunc(csvs, oldestFirst)
+	examined := 0
+	for _, csv := range csvs {
+		if examined += len(csv.Spec.CustomResourceDefinitions.Owned) + len(csv.Spec.APIServiceDefinitions.Owned); examined > maxExamined {
+			break
+		}
+		if provides(csv, func(api API) bool { return wanted[api.String()] }) {
+			out = append(out, csv)
 		}
 	}
-	slices.SortFunc(out, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out, nil
+	return out
+}
+
+func oldestFirst(a, b *operatorsv1alpha1.ClusterServiceVersion) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // list returns the ClusterServiceVersions of a namespace, or of all for "", that an index contains under a key.
@@ -245,7 +293,7 @@ func (c Conflicts) claim(ctx context.Context, csv *operatorsv1alpha1.ClusterServ
 		if err != nil || !deployment.OwnedBy(d, csv.UID) {
 			continue
 		}
-		shared := intersect(targets, served(d))
+		shared := intersect(targets, servedBy(d))
 		if len(shared) == 0 {
 			continue
 		}

@@ -37,6 +37,17 @@ func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]o
 	return nil, nil
 }
 
+// OnePerNamespace keeps the first OperatorGroup of each namespace. A namespace can contain thousands, although Remit installs nothing
+// then, so event handlers handle the objects of a namespace once, and not once for each OperatorGroup.
+func OnePerNamespace(groups []operatorsv1.OperatorGroup) []operatorsv1.OperatorGroup {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(groups, func(og operatorsv1.OperatorGroup) bool {
+		was := seen[og.Namespace]
+		seen[og.Namespace] = true
+		return was
+	})
+}
+
 // boundedBy lists the OperatorGroups whose account is the ServiceAccount, whether or not the ServiceAccount exists.
 func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]operatorsv1.OperatorGroup, error) {
 	named := func(og *operatorsv1.OperatorGroup) bool {

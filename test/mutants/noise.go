@@ -1,0 +1,79 @@
+package mutants
+
+// noise returns the mutants of the rule that what handlers of events do for one object does not depend on the number of others.
+func noise() []Mutant {
+	return []Mutant{
+		{
+			Name: "existing-objects-are-compared-at-each-start", Rule: 8, File: "pkg/controller/kit/changes.go",
+			Old:    "return !e.IsInInitialList ",
+			New:    "return true ",
+			Killer: unit("pkg/controller/kit", "TestDropsObjectsThatExistWhenAWatchBegins"),
+		},
+		{
+			Name: "existing-services-are-compared-with-versions", Rule: 8, File: "pkg/controller/csv/wake.go",
+			Old:    "(r.calledThrough), later)",
+			New:    "(r.calledThrough))",
+			Killer: unit("pkg/controller/csv", "TestExistingObjectsAreNotCompared"),
+		},
+		{
+			Name: "existing-namespaces-wake-global-operators", Rule: 8, File: "pkg/controller/copiedcsv/watches.go",
+			Old:    "builder.WithPredicates(changing(), kit.DropExisting())",
+			New:    "builder.WithPredicates(changing())",
+			Killer: unit("pkg/controller/copiedcsv", "TestExistingObjectsAreNotCompared"),
+		},
+		{
+			Name: "each-operatorgroup-wakes-its-namespace", Rule: 8, File: "pkg/controller/kit/wake.go",
+			Old:    "	groups = scoped.OnePerNamespace(groups)\n",
+			New:    "",
+			Killer: unit("pkg/controller/kit", "TestSeveralGroupsOfANamespaceAreHandledOnce"),
+		},
+		{
+			Name: "each-global-operatorgroup-wakes-its-namespace", Rule: 8, File: "pkg/controller/copiedcsv/watches.go",
+			Old:    "	all = scoped.OnePerNamespace(all)\n",
+			New:    "",
+			Killer: unit("pkg/controller/copiedcsv", "TestSeveralGroupsOfANamespaceWakeItsSourcesOnce"),
+		},
+		{
+			Name: "a-version-is-indexed-by-thousands-of-apis", Rule: 8, File: "pkg/install/provided/api.go",
+			Old:    "len(csv.Spec.APIServiceDefinitions.Owned) > maxIndexed {",
+			New:    "len(csv.Spec.APIServiceDefinitions.Owned) > 100*maxIndexed {",
+			Killer: unit("pkg/install/provided", "TestAVersionWithManyAPIsIsIndexedOnce"),
+		},
+		{
+			Name: "an-operator-with-many-apis-has-no-conflicts", Rule: 6, File: "pkg/install/provided/conflict.go",
+			Old:    "	out = append(out, examine(many, wanted)...)\n",
+			New:    "	examine(many, wanted)\n",
+			Killer: unit("pkg/install/provided", "TestAVersionWithManyAPIsHasConflicts"),
+		},
+		{
+			Name: "all-apis-of-other-tenants-are-examined", Rule: 8, File: "pkg/install/provided/conflict.go",
+			Old:    "examined > maxExamined {",
+			New:    "examined > 2*maxExamined {",
+			Killer: unit("pkg/install/provided", "TestOnlySomeAPIsOfOtherTenantsAreExamined"),
+		},
+		{
+			Name: "labels-compare-all-apis-of-a-version", Rule: 8, File: "pkg/controller/operatorgroup/watches.go",
+			Old:    "!sameSpec(before, after) && !provided.Same(before, after)",
+			New:    "!slices.Equal(provided.Of(before), provided.Of(after))",
+			Killer: unit("pkg/controller/operatorgroup", "TestAnUpdateOfALabelComparesNoAPIs"),
+		},
+		{
+			Name: "labels-of-an-operatorgroup-wake-its-versions", Rule: 8, File: "pkg/controller/csv/noise.go",
+			Old:    "slices.ContainsFunc(read, differs) ||",
+			New:    "slices.ContainsFunc(read, differs) || true ||",
+			Killer: unit("pkg/controller/csv", "TestOnlyWhatIsReadOfAnOperatorGroupWakesItsVersions"),
+		},
+		{
+			Name: "foreign-deployments-are-compared-with-versions", Rule: 8, File: "pkg/controller/csv/noise.go",
+			Old:    "e.ObjectOld.GetUID() != e.ObjectNew.GetUID()",
+			New:    "true",
+			Killer: unit("pkg/controller/csv", "TestOnlyTheDeletionOfAForeignDeploymentWakesVersions"),
+		},
+		{
+			Name: "long-lists-are-compared-with-serviceaccounts", Rule: 8, File: "pkg/controller/csv/wake.go",
+			Old:    "len(permissions) > maxCompared || ",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestLongListsAreNotComparedWithAServiceAccount"),
+		},
+	}
+}
