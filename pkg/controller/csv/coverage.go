@@ -224,7 +224,8 @@ func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstr
 	return nil
 }
 
-// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings. It
+// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings. If a
+// ClusterRole of the account has too many rules there, that is not known, and the API server decides on the writes (docs/adr/0105). It
 // examines one scope after the other, because the account's permissions are kept for few of them at a time.
 func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (map[string]bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
@@ -250,7 +251,8 @@ func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, w
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
-		if !barred[grant.Namespace] && !grant.Check(granted.Get(grant.Namespace)).Covered() {
+		may := granted.Get(grant.Namespace)
+		if len(may.NotKept) == 0 && !barred[grant.Namespace] && !grant.Check(may).Covered() {
 			barred[grant.Namespace] = true
 		}
 	}
