@@ -3,7 +3,7 @@ package mutants
 // aggregated returns the mutants of the rule that a ClusterRole to which strangers may add rules neither stops its holders nor opens the
 // bound.
 func aggregated() []Mutant {
-	const rbac, preflight, excess = "pkg/rbac", "pkg/preflight", "pkg/install/excess"
+	const rbac, preflight, excess, csv = "pkg/rbac", "pkg/preflight", "pkg/install/excess", "pkg/controller/csv"
 	const cover, hidden = "TestAClusterRoleWithTooManyRulesIsCoveredOnlyByItself", "TestRulesThatStrangersAddToAClusterRoleDoNotHideOthers"
 	const keeps = "TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing"
 	return []Mutant{
@@ -102,6 +102,12 @@ func aggregated() []Mutant {
 			Old:    "	_, tooLarge := errors.AsType[*rbac.LimitError](errors.Join(a.Granted(scope).ReadErrors...))\n	return tooLarge\n",
 			New:    "	granted := a.Granted(scope)\n	_, tooLarge := errors.AsType[*rbac.LimitError](errors.Join(granted.ReadErrors...))\n	return tooLarge || len(granted.NotKept) > 0\n",
 			Killer: unit(excess, "TestManyRolesOfTheAccountDoNotKeepAnExcess"),
+		},
+		{
+			Name: "what-is-not-kept-cannot-be-granted", Rule: 8, File: csv + "/coverage.go",
+			Old:    "		case len(may.NotKept) > 0:\n",
+			New:    "		case false:\n",
+			Killer: unit(csv, "TestWhatAnAccountWithABloatedClusterRoleMayGrantIsAsked"),
 		},
 	}
 }
