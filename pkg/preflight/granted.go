@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -91,6 +92,8 @@ func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 		need.Cause = fmt.Sprintf("bind %s, which does not exist, through %s", role, apply.Describe(obj))
 	case r.aggregates(binding):
 		need = bindOnly(need)
+	case r.isNotKept(binding, grant):
+		need.Rules, need.ReadError = nil, errNotKept()
 	case len(need.Rules) == 0:
 		return nil
 	}
@@ -108,6 +111,18 @@ func bindOnly(n Need) Need {
 func (r roles) aggregates(binding *rbacv1.ClusterRoleBinding) bool {
 	role, ok := r.planned[keyOf(binding.RoleRef, binding.Namespace)]
 	return ok && role.AggregationRule != nil
+}
+
+// errNotKept returns the error that only the API server knows whether the account may bind a ClusterRole.
+func errNotKept() error {
+	return errors.New("the ClusterRole has more rules than Remit evaluates, so only the API server knows whether the account has them")
+}
+
+// isNotKept reports whether the binding refers to a ClusterRole of the cluster with too many rules. It is no fault of the install: others
+// may have added rules to it.
+func (r roles) isNotKept(binding *rbacv1.ClusterRoleBinding, g rbac.Grant) bool {
+	_, planned := r.planned[keyOf(binding.RoleRef, binding.Namespace)]
+	return binding.RoleRef.Kind == "ClusterRole" && !planned && rbac.TooLarge(g.Rules)
 }
 
 func keyOf(ref rbacv1.RoleRef, namespace string) roleKey {

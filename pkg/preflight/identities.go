@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -76,6 +77,10 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
 		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.reach(n.Namespace).Of(key))
+		if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) && limit.User == rbac.ServiceAccount(key.Namespace, key.Name).User {
+			out = append(out, tokenNeed(n, key, may()))
+			continue
+		}
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -150,6 +155,18 @@ func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped, may view)
 	out.Hidden = true
 	out.Cause = fmt.Sprintf("permissions %s namespace %s that %s has, which are not shown here (%s)", where, key.Namespace, account, n.Cause)
 	return out
+}
+
+// tokenNeed returns the need to request tokens for one ServiceAccount, which gives the account whatever this has. Its permissions are
+// unknown because its roles have too many rules, for example because a stranger has added some to the ClusterRole view.
+func tokenNeed(n Need, key types.NamespacedName, may view) Need {
+	n.Identities, n.Rules, n.Alternatives, n.Hidden = false, rbac.RequestToken(key.Name), nil, !may.names
+	account := "a ServiceAccount of namespace " + key.Namespace
+	if may.names {
+		account = "ServiceAccount " + key.String()
+	}
+	n.Cause = fmt.Sprintf("act as %s, whose roles have more rules than Remit evaluates (%s)", account, n.Cause)
+	return n
 }
 
 // anyIdentity returns the need to request a token for any ServiceAccount of the cluster.

@@ -10,7 +10,7 @@ import (
 )
 
 // NamespaceFilter determines which namespaces an account is allowed to get, according to RBAC or, if RBAC cannot be
-// read, to SubjectAccessReviews. It implements scoped.NamespaceFilter.
+// read or the account's ClusterRoles have too many rules, to SubjectAccessReviews. It implements scoped.NamespaceFilter.
 type NamespaceFilter struct {
 	RBAC rbac.Listers
 	Ask  Reviewer
@@ -20,6 +20,9 @@ type NamespaceFilter struct {
 func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
 	seen, err := s.RBAC.Gettable(rbac.SubjectOf(account.Identity()), namespaces)
 	err = AsAccountError(account.Identity(), err)
+	if err == nil {
+		return s.withNotKept(ctx, account, namespaces, seen)
+	}
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}
@@ -27,6 +30,24 @@ func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, n
 		return rbac.Permissions{Namespace: namespace, ReadErrors: []error{err}}
 	})
 	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(namespaces), nil
+}
+
+// withNotKept adds, to the namespaces that the account may get according to RBAC, those for which only the API server knows this.
+func (s NamespaceFilter) withNotKept(ctx context.Context, account scoped.Account, namespaces, seen []string) ([]string, error) {
+	isSeen := map[string]bool{}
+	for _, name := range seen {
+		isSeen[name] = true
+	}
+	subject := rbac.SubjectOf(account.Identity())
+	unknown, err := s.RBAC.NotKept(subject, slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return isSeen[name] }))
+	if err != nil || len(unknown) == 0 {
+		return seen, err
+	}
+	report := Examine(account.Identity(), NamespaceNeeds(unknown), func(namespace string) rbac.Permissions { return s.RBAC.LowerBound(subject, namespace) })
+	for _, name := range (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(unknown) {
+		isSeen[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return !isSeen[name] }), nil
 }
 
 // NamespaceNeeds returns the needs for getting each of the namespaces.

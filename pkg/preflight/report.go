@@ -78,7 +78,8 @@ type Report struct {
 	// Changes are the differences between the permissions of the plan's versions and those of the versions that they
 	// replace.
 	Changes []Change
-	// Blind is true if RBAC could not be read completely. Changes to RBAC then do not wake the plan.
+	// Blind is true if RBAC could not be read completely, or if a ClusterRole of the account has more rules than are kept and a permission
+	// seems to be missing. Not all changes to RBAC then wake the plan.
 	Blind bool
 	// TooMuch is set if the account has more permissions than Remit examines. Changes to RBAC still wake the plan.
 	TooMuch *rbac.LimitError
@@ -127,6 +128,7 @@ func Examine(identity scoped.Identity, needs []Need, permissionsIn func(namespac
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)
 		report.addReadErrors(scopes[namespace].ReadErrors)
+		report.Blind = report.Blind || scopes[namespace].incomplete && len(scopes[namespace].NotKept) > 0
 	}
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
@@ -171,7 +173,7 @@ type effectiveRules struct {
 // finish drops what only further needs in the scope would be compared with.
 func (h *effectiveRules) finish() {
 	if h != nil {
-		h.Permissions, h.set = rbac.Permissions{Namespace: h.Namespace, Dangling: h.Dangling, ReadErrors: h.ReadErrors}, rbac.Set{}
+		h.Permissions, h.set = rbac.Permissions{Namespace: h.Namespace, Dangling: h.Dangling, ReadErrors: h.ReadErrors, NotKept: h.NotKept}, rbac.Set{}
 	}
 }
 
@@ -191,7 +193,18 @@ func (h *effectiveRules) notes() []string {
 	for _, d := range h.Dangling {
 		out = append(out, d.String())
 	}
+	if len(h.NotKept) > 0 {
+		out = append(out, "the API server was asked instead: "+h.notKept())
+	}
 	return out
+}
+
+// notKept says why the account may have more permissions than its rules, or returns "".
+func (h *effectiveRules) notKept() string {
+	if len(h.NotKept) == 0 {
+		return ""
+	}
+	return "ClusterRoles of the account have more rules than Remit evaluates: " + message.OneLine(strings.Join(h.NotKept[:min(len(h.NotKept), maxAdvice)], ", "))
 }
 
 // Refuse adds an object that cannot be written, and the reason, to the report. Use it for reasons that are known
@@ -248,6 +261,8 @@ func (r *Report) add(n Need, h *effectiveRules) {
 	default:
 		if err := errors.Join(h.ReadErrors...); err != nil {
 			f.Why = message.OneLine(err.Error())
+		} else {
+			f.Why = h.notKept()
 		}
 	}
 	h.incomplete = true

@@ -58,8 +58,13 @@ type Permissions struct {
 	// ReadErrors contains the errors of failed lookups, or a *LimitError. If it is not empty, the subject may have more
 	// permissions than Rules.
 	ReadErrors []error
+	// NotKept contains the names of the subject's ClusterRoles whose rules are not part of Rules, because there are too many. They
+	// are no error: others than the subject may have added the rules. If it is not empty, the subject has more permissions than Rules.
+	NotKept []string
 
 	set *prepared
+	// bound contains the names of the subject's ClusterRoles.
+	bound map[string]bool
 }
 
 // prepared contains rules and, after the first query, their Set, which takes several times the memory of the rules.
@@ -91,7 +96,8 @@ func (d Dangling) String() string {
 
 // EffectiveRules returns all rules that apply to the subject in a namespace, including cluster-wide rules; for
 // ClusterScope, it returns only the cluster-wide rules. A binding to a missing role grants nothing. If it returns an
-// error (failed lookups or a *LimitError), the rules may be incomplete.
+// error (failed lookups or a *LimitError), the rules may be incomplete. ClusterRoles with too many rules are omitted, so the
+// rules tell what the subject may do, and not what it may not do.
 func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
 	h := l.gather(s, namespace, everyBinding)
 	return h.Rules, errors.Join(h.ReadErrors...)

@@ -1,7 +1,9 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,7 +16,7 @@ import (
 const MaxValues = 4 * MaxAtoms
 
 // LimitError reports that the roles of a subject have more than MaxValues values, so its effective rules are unknown.
-// It matches ErrUnreadable.
+// It matches ErrUnreadable. ClusterRoles alone cause it only where all rules of a subject matter (UncoveredOf).
 type LimitError struct {
 	// User is the subject's user name or, if that is empty, the list of its groups.
 	User string
@@ -50,9 +52,11 @@ func limitError(s Subject, namespace string) *LimitError {
 func everyBinding(Binding) bool { return true }
 
 // gather collects the rules that the subject gets from bindings for which counts returns true. It reads each role only
-// once, because many bindings may refer to the same role.
+// once, because many bindings may refer to the same role. Roles that exceed the limit are an error, because whoever writes them may
+// give tokens of the namespace's accounts away. ClusterRoles are shared, and others may add rules to them: those that exceed
+// the limit are omitted, the largest first (docs/adr/0105).
 func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Permissions {
-	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace}}
+	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace, bound: map[string]bool{}}}
 	taken := map[placedRole]bool{}
 	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {
@@ -88,8 +92,18 @@ type placedRole struct {
 type gathering struct {
 	listers Listers
 	Permissions
-	// values is the number of values in the collected rules.
+	// values is the number of values in the rules of Roles.
 	values int
+	// parts are the rules of each role, in the order of the bindings.
+	parts []part
+}
+
+// part contains the rules of one role.
+type part struct {
+	// clusterRole is the name of a ClusterRole; "" for a Role.
+	clusterRole string
+	rules       []rbacv1.PolicyRule
+	values      int
 }
 
 // add collects the rules of a binding's role, once per role; taken records whether a role that was already looked up
@@ -107,23 +121,54 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 			g.ReadErrors = append(g.ReadErrors, err)
 		}
 		taken[role] = exists
-		if g.values += CountValues(rules); g.values > MaxValues {
+		p := part{rules: rules, values: CountValues(rules)}
+		if ref.Kind == kindClusterRole {
+			p.clusterRole, g.bound[ref.Name] = ref.Name, exists
+		} else if g.values += p.values; g.values > MaxValues {
 			return
 		}
-		g.Rules = append(g.Rules, rules...)
+		g.parts = append(g.parts, p)
 	}
 	if !exists {
 		g.Dangling = append(g.Dangling, Dangling{Namespace: binding.Namespace, Binding: binding.Name, Role: *ref})
 	}
 }
 
-// result returns the collected permissions. If they exceed the limit, it returns a LimitError and no rules, because an
+// result returns the collected permissions. If Roles exceed the limit, it returns a LimitError and no rules, because an
 // arbitrary part of them was collected.
 func (g *gathering) result(s Subject) Permissions {
 	if g.values > MaxValues {
 		return Permissions{Namespace: g.Namespace, ReadErrors: []error{limitError(s, g.Namespace)}}
 	}
+	omitted := g.tooMany()
+	for _, p := range g.parts {
+		if omitted[p.clusterRole] {
+			g.NotKept = append(g.NotKept, p.clusterRole)
+			continue
+		}
+		g.Rules = append(g.Rules, p.rules...)
+	}
+	slices.Sort(g.NotKept)
 	return g.Permissions
+}
+
+// tooMany returns the largest ClusterRoles, as many as have to be omitted.
+func (g *gathering) tooMany() map[string]bool {
+	total := 0
+	for _, p := range g.parts {
+		total += p.values
+	}
+	if total <= MaxValues {
+		return nil
+	}
+	largest := slices.DeleteFunc(slices.Clone(g.parts), func(p part) bool { return p.clusterRole == "" })
+	slices.SortFunc(largest, func(a, b part) int { return cmp.Or(b.values-a.values, strings.Compare(a.clusterRole, b.clusterRole)) })
+	out := map[string]bool{}
+	for i := 0; i < len(largest) && total > MaxValues; i++ {
+		out[largest[i].clusterRole] = true
+		total -= largest[i].values
+	}
+	return out
 }
 
 // CountValues returns the total length of all lists in the rules, or more than MaxValues if some of them are not kept.

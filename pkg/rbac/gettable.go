@@ -16,7 +16,7 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 
 // Covered returns those of the given namespaces in which the subject has all permissions that rules returns for the
 // namespace, in the same order. RoleBindings are looked up by subject and not by namespace, so the tracked lookups do not grow
-// with the number of namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted.
+// with the number of namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted; see also NotKept.
 func (l Listers) Covered(s Subject, namespaces []string, rules func(namespace string) []rbacv1.PolicyRule) ([]string, error) {
 	everywhere := l.Permissions(s, ClusterScope)
 	if err := errors.Join(everywhere.ReadErrors...); err != nil {
@@ -43,6 +43,25 @@ func (l Listers) Covered(s Subject, namespaces []string, rules func(namespace st
 			covered[name] = there.Set().Covers(rules(name))
 		}
 		if covered[name] {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// NotKept returns those of the given namespaces in which the subject has ClusterRoles with more rules than are kept, in the same order.
+// Of those that Covered omits, only the API server knows what the subject may do there.
+func (l Listers) NotKept(s Subject, namespaces []string) ([]string, error) {
+	if len(namespaces) == 0 || len(l.Permissions(s, ClusterScope).NotKept) > 0 {
+		return namespaces, nil
+	}
+	bound, err := l.Scopes(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range namespaces {
+		if _, isBound := slices.BinarySearch(bound, name); isBound && len(l.LowerBound(s, name).NotKept) > 0 {
 			out = append(out, name)
 		}
 	}

@@ -21,6 +21,8 @@ type Grant struct {
 	// Namespace is the scope in which the rules are required; ClusterScope for ClusterRoles and ClusterRoleBindings.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
+	// ClusterRole is the name of the ClusterRole to bind; "" for other bindings, and for roles.
+	ClusterRole string
 	// Alternative is the rule (escalate or bind on the role, by name) that satisfies the check without Rules. A rule
 	// for escalate with a name does not apply to POST requests, which contain no name; server-side apply requests
 	// contain one.
@@ -72,7 +74,7 @@ func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant,
 	ref := binding.RoleRef
 	g := Grant{Namespace: binding.Namespace, Alternative: named("roles", ref.Name, verbBind)}
 	if ref.Kind == kindClusterRole {
-		g.Alternative = named("clusterroles", ref.Name, verbBind)
+		g.Alternative, g.ClusterRole = named("clusterroles", ref.Name, verbBind), ref.Name
 	}
 	if g.Invalid = ValidateBinding(binding); g.Invalid != nil {
 		return g, nil

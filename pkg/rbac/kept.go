@@ -18,8 +18,9 @@ const (
 )
 
 // KeptRules returns what a cache keeps of the rules of a role: each rule once. Instead of more than MaxRoleRules rules or
-// MaxValues values, which cannot be evaluated, it returns one rule that counts as too many: whoever is bound to the role has
-// unknown permissions (LimitError), and the role itself is TooLarge. Neither coverage nor excess is computed from such rules.
+// MaxValues values, which cannot be evaluated, it returns one rule that counts as too many: whoever is bound to a Role has
+// unknown permissions (LimitError) and, to a ClusterRole, at least its others (Permissions.NotKept). The role itself is TooLarge. Neither
+// coverage nor excess is computed from such rules.
 func KeptRules(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if len(rules) > maxUnchanged {
 		rules = unique(rules, key)

@@ -43,7 +43,7 @@ func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 
 // UncoveredOf is like Uncovered, but considers only the bindings of subject for which counts returns true. It ignores
 // groups that both subjects belong to, because these give both the same rules. The error is a *LimitError if the rules
-// of subject in one scope, or all returned rules, exceed MaxValues.
+// of subject in one scope, or all returned rules, exceed MaxValues, except for those of ClusterRoles that "by" has, too.
 func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
 	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
 	scopes, err := l.Scopes(subject)
@@ -57,12 +57,15 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 		if err := errors.Join(has.ReadErrors...); err != nil {
 			return nil, err
 		}
-		if len(has.Rules) == 0 {
+		if len(has.Rules) == 0 && len(has.NotKept) == 0 {
 			continue
 		}
 		may := l.LowerBound(by, scope)
 		if err := errors.Join(may.ReadErrors...); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(has.NotKept, func(role string) bool { return !l.Includes(may, role) }) {
+			return nil, limitError(subject, scope)
 		}
 		missing := may.Set().Missing(has.Rules)
 		if all += CountValues(missing); all > MaxValues {
@@ -88,8 +91,10 @@ func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) boo
 		if is, ok := known[role]; ok {
 			return is
 		}
+		may := granted.Get(role.namespace)
 		rules, err := l.RulesOf(role.RoleRef, role.namespace)
-		known[role] = err == nil && (TooLarge(rules) || len(granted.Get(role.namespace).Set().Missing(rules)) > 0)
+		isIncluded := role.Kind == kindClusterRole && l.Includes(may, role.Name)
+		known[role] = err == nil && !isIncluded && (TooLarge(rules) || len(may.Set().Missing(rules)) > 0)
 		return known[role]
 	}
 	found := map[string]Binding{}

@@ -51,7 +51,7 @@ const Rules = 8
 
 // All returns all mutants. Those that unit tests kill come first.
 func All() []Mutant {
-	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes(), text(), cache(), copies(), grants(), excess(), budget(), ports(), catalogs(), words(), samePackage(), scopedCache(), leftToOLM(), extensions(), adopt(), policies(), prechecks(), optIn(), handMade(), remover(), leftovers(), decoding(), texts(), authors(), targets(), narrow(), unhooked(), conversions(), gifts(), views(), refusals(), unfinished(), sealed(), turnsOfRoles(), holders(), pulls(), ending(), groupLabels(), levels(), unchanged(), rooms(), roomAtStart(), noise())
+	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes(), text(), cache(), copies(), grants(), excess(), budget(), ports(), catalogs(), words(), samePackage(), scopedCache(), leftToOLM(), extensions(), adopt(), policies(), prechecks(), optIn(), handMade(), remover(), leftovers(), decoding(), texts(), authors(), targets(), narrow(), unhooked(), conversions(), gifts(), views(), refusals(), unfinished(), sealed(), turnsOfRoles(), holders(), pulls(), ending(), groupLabels(), levels(), unchanged(), rooms(), roomAtStart(), noise(), aggregated())
 	slices.SortStableFunc(all, func(a, b Mutant) int {
 		switch {
 		case a.Killer.IsRow() == b.Killer.IsRow():

@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
@@ -204,9 +205,14 @@ func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstr
 		return err
 	}
 	excess := &MissingPermissionsError{Account: s.account, Missing: s.covered.missing}
-	barred, err := notGrantable(ctx, r.RBAC, s.account, want)
+	barred, unknown, err := notGrantable(ctx, r.RBAC, s.account, want)
 	if err != nil {
 		return err
+	}
+	if len(unknown) > 0 {
+		for _, f := range r.confirm(ctx, s, "grants", unknown).Findings {
+			barred[f.Namespace] = true
+		}
 	}
 	isAtHome := func(namespace string) bool { return !s.isElsewhere(namespace) }
 	switch namespaces := slices.Collect(maps.Keys(barred)); {
@@ -224,9 +230,10 @@ func (r *Reconciler) gatherCoverage(ctx context.Context, s *scope, want []*unstr
 	return nil
 }
 
-// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings. It
+// notGrantable returns the scopes in which the API server would not let the account write the operator's roles and bindings. If a
+// ClusterRole of the account has too many rules there, only the API server knows, and it returns what to ask about (docs/adr/0105). It
 // examines one scope after the other, because the account's permissions are kept for few of them at a time.
-func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (map[string]bool, error) {
+func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (barred map[string]bool, unknown []preflight.Need, err error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of the role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 	decoded := map[*any][]rbacv1.PolicyRule{} // by the first rule: roles in several namespaces share their rules
@@ -236,7 +243,7 @@ func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, w
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
 		grants = append(grants, grant)
@@ -245,16 +252,20 @@ func notGrantable(ctx context.Context, l rbac.Listers, account scoped.Account, w
 	granted := rbac.NewRecent(func(namespace string) rbac.Permissions {
 		return l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
 	})
-	barred := map[string]bool{}
+	barred = map[string]bool{}
 	for _, grant := range grants {
 		if err := context.Cause(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if !barred[grant.Namespace] && !grant.Check(granted.Get(grant.Namespace)).Covered() {
+		switch may := granted.Get(grant.Namespace); {
+		case barred[grant.Namespace] || grant.Check(may).Covered():
+		case len(may.NotKept) > 0:
+			unknown = append(unknown, preflight.Need{Namespace: grant.Namespace, Rules: grant.Rules, Granted: true, Alternatives: []rbacv1.PolicyRule{grant.Alternative}})
+		default:
 			barred[grant.Namespace] = true
 		}
 	}
-	return barred, nil
+	return barred, unknown, nil
 }
 
 // grantOf returns the permissions that the API server requires for writing a role or binding. The Grant is empty for

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"fmt"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -32,7 +33,7 @@ func TestMayGrantConsidersEachRoleThatSharesItsRules(t *testing.T) {
 		server.Put(binding)
 	}
 	granted := func() bool {
-		barred, err := notGrantable(t.Context(), server.RBAC(), account, want)
+		barred, _, err := notGrantable(t.Context(), server.RBAC(), account, want)
 		require.NoError(t, err)
 		return len(barred) == 0
 	}
@@ -52,4 +53,31 @@ func TestMayGrantConsidersEachRoleThatSharesItsRules(t *testing.T) {
 	require.False(t, granted())
 	may("other", grants("other")...)
 	require.True(t, granted())
+}
+
+// A stranger has added rules to a ClusterRole of the account. Whether the account may grant anything in its scope is for the API server to say.
+func TestWhatAnAccountWithABloatedClusterRoleMayGrantIsAsked(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1"}}
+	csv.Spec.InstallStrategy.StrategySpec.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "op", Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+	}}}
+	want, err := build.OperatorRBAC(csv, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: "op.v1"}, []string{"ns", "other"})
+	require.NoError(t, err)
+	var many []rbacv1.PolicyRule
+	for i := range rbac.MaxRoleRules + 1 {
+		many = append(many, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{fmt.Sprint("r", i)}, Verbs: []string{"get"}})
+	}
+	server := recorded.New(t, nil)
+	server.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}, Rules: rbac.KeptRules(many)})
+	server.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "installer"}}})
+	barred, unknown, err := notGrantable(t.Context(), server.RBAC(), scoped.Account{Namespace: "ns", Name: "installer"}, want)
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"other": true}, barred, "it is not bound there")
+	require.NotEmpty(t, unknown)
+	for _, n := range unknown {
+		require.Equal(t, "ns", n.Namespace)
+		require.True(t, n.Granted)
+		require.Len(t, n.Alternatives, 1)
+	}
 }

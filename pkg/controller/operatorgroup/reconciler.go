@@ -283,7 +283,7 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 		if err := errors.Join(all.ReadErrors...); err != nil {
 			return nil, fmt.Errorf("determine the effective rules of all ServiceAccounts: %w", err)
 		}
-		if len(all.Set().Missing(granted.Rules)) == 0 {
+		if len(granted.NotKept) == len(all.NotKept) && len(all.Set().Missing(granted.Rules)) == 0 {
 			out = append(out, namespace)
 		}
 	}

@@ -266,7 +266,7 @@ func (by Bound) exceeding(key types.NamespacedName, listers rbac.Listers) ([]exc
 		return nil, err
 	}
 	granted := rbac.NewRecent(func(namespace string) rbac.Permissions { return listers.LowerBound(by.subject(), namespace) })
-	return excess.Account{RulesOf: listers.RulesOf, Granted: granted.Get}.Find(created)
+	return excess.Account{RulesOf: listers.RulesOf, Granted: granted.Get, Includes: listers.Includes}.Find(created)
 }
 
 // installer returns the owner for which this install created a binding, or another install of the same OperatorGroup. Installs

@@ -33,7 +33,7 @@ func NewBounds(listers rbac.Listers, rulesOf rbac.RoleRules, proofs ownerutil.Pr
 	})
 	for i := range subjects {
 		out.accounts = append(out.accounts, Account{
-			RulesOf: rulesOf,
+			RulesOf: rulesOf, Includes: listers.Includes,
 			Granted: func(namespace string) rbac.Permissions { return grants.Get(accountScope{i, namespace}) },
 			Held:    func(namespace string) rbac.Permissions { return holdings.Get(accountScope{i, namespace}) },
 		})

@@ -130,16 +130,20 @@ func TestManyRolesOfTheAccountDoNotKeepAnExcess(t *testing.T) {
 		return atom.Resources[0] == "configmaps", nil
 	}
 	for name, row := range map[string]struct {
-		errs []error
-		want int
+		errs    []error
+		notKept []string
+		want    int
 	}{
-		"RBAC is read":          {},
-		"a lookup has failed":   {errs: []error{errors.New("no lookup")}},
-		"more than Remit reads": {errs: []error{&rbac.LimitError{}}, want: 1},
+		"RBAC is read":                 {},
+		"a lookup has failed":          {errs: []error{errors.New("no lookup")}},
+		"more than Remit reads":        {errs: []error{&rbac.LimitError{}}, want: 1},
+		"rules of others that add any": {notKept: []string{"admin"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			account := Account{Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, ReadErrors: row.errs} }}
+			account := Account{Granted: func(ns string) rbac.Permissions {
+				return rbac.Permissions{Namespace: ns, ReadErrors: row.errs, NotKept: row.notKept}
+			}}
 			confirmed, err := account.Confirm(t.Context(), ask, rbac.Subject{}, []Object{found})
 			require.NoError(t, err)
 			require.Len(t, confirmed, row.want)

@@ -26,8 +26,9 @@ func Kept(holder string) string {
 // Confirm returns the objects for which the API server confirms that the account exceeds its permissions: it denies the
 // account at least one of the missing permissions, and also the alternative. A permission that it allows only because of
 // bindings that Remit has created counts as denied. If there are more permissions than Remit evaluates, in the object or in
-// the roles of the account, the denied alternative is sufficient; otherwise, a user could keep an excess by adding rules to
-// them. It returns an error if the API server cannot decide.
+// Roles of the account's own namespace, the denied alternative is sufficient; otherwise, a user could keep an excess by adding rules to
+// them. ClusterRoles of the account do not have this effect, because others may add rules to them (docs/adr/0105): nothing is removed
+// because a question was not asked. It returns an error if the API server cannot decide.
 func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
 	c := confirmation{ask: ask, account: a, subject: subject, answers: map[string]answer{}}
 	var out []Object
@@ -103,13 +104,19 @@ func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.Pol
 	return is, nil
 }
 
-// owes reports whether the account has a permission only through bindings that Remit has created.
+// owes reports whether the account has a permission only through bindings that Remit has created. It is not known whether one of its
+// other ClusterRoles contains the permission if one of them has too many rules.
 func (a Account) owes(scope string, atom rbacv1.PolicyRule) bool {
 	rules := []rbacv1.PolicyRule{atom}
-	return a.Held != nil && a.Held(scope).Set().Covers(rules) && !a.Granted(scope).Set().Covers(rules)
+	if a.Held == nil || !a.Held(scope).Set().Covers(rules) {
+		return false
+	}
+	granted := a.Granted(scope)
+	return len(granted.NotKept) == 0 && !granted.Set().Covers(rules)
 }
 
-// isTooLarge reports whether the roles of the account in a scope, without those that Remit has bound, exceed what Remit reads.
+// isTooLarge reports whether Roles of the account in a scope, without those that Remit has bound, exceed what Remit reads. The error
+// is not about ClusterRoles, which are omitted instead.
 func (a Account) isTooLarge(scope string) bool {
 	if a.Granted == nil {
 		return false

@@ -39,6 +39,8 @@ type Account struct {
 	Granted func(namespace string) rbac.Permissions
 	// Held is like Granted, but includes the bindings that Remit has created. If it is nil, there are none.
 	Held func(namespace string) rbac.Permissions
+	// Includes reports whether permissions certainly include a ClusterRole, as rbac.Listers.Includes does. It is nil if this is unknown.
+	Includes func(granted rbac.Permissions, clusterRole string) bool
 }
 
 // held returns all of the account's permissions in a scope.
@@ -137,7 +139,8 @@ func (a Account) mayDelete(obj client.Object) bool {
 	return a.held(obj.GetNamespace()).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
-// check compares a grant with the account's permissions. Rules that cannot be evaluated because they are too large exceed
+// check compares a grant with the account's permissions. A binding to a ClusterRole that the account has, too, grants nothing that the
+// account does not have, however many rules others add to it (docs/adr/0105). Otherwise, rules that cannot be evaluated because they are too large exceed
 // the account, because otherwise a user who may patch a role could keep it by adding rules; Remit itself creates no such
 // role. This is about the rules of the operator's role: if the account has too many, Granted omits some, and Confirm asks
 // the API server about what is then missing.
@@ -148,6 +151,9 @@ func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
 	}
 	o := Object{Object: obj, Scope: grant.Namespace, Alternative: grant.Alternative}
 	granted := a.Granted(grant.Namespace)
+	if grant.ClusterRole != "" && a.Includes != nil && a.Includes(granted, grant.ClusterRole) {
+		return Object{}, false
+	}
 	if tooLarge {
 		lacks, evaluated := missing(granted, grant.Rules)
 		o.Missing, o.Unevaluated = lacks, !evaluated
@@ -161,18 +167,14 @@ func (a Account) check(obj client.Object, grant rbac.Grant) (Object, bool) {
 // isAggregated reports whether the ClusterRoles admin, edit or view include a ClusterRole.
 func isAggregated(role *rbacv1.ClusterRole) bool {
 	for label := range role.Labels {
-		if strings.HasPrefix(label, aggregateTo) {
+		if strings.HasPrefix(label, rbac.AggregateTo) {
 			return true
 		}
 	}
 	return false
 }
 
-const (
-	kindClusterRole = "ClusterRole"
-	// aggregateTo begins the labels by which the default ClusterRoles aggregate others.
-	aggregateTo = "rbac.authorization.k8s.io/aggregate-to-"
-)
+const kindClusterRole = "ClusterRole"
 
 func keyOf(kind, namespace, name string) string {
 	if kind == kindClusterRole {

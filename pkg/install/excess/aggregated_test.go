@@ -1,0 +1,84 @@
+package excess
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// A stranger has added rules to the ClusterRoles view, edit and admin. The account is bound to admin; the operator has a Role, and is
+// bound to view. Nothing of this is removed, and what the account does not have still is.
+func TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing(t *testing.T) {
+	t.Parallel()
+	acct := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "acct"}
+	defaults := func(rules []rbacv1.PolicyRule) []client.Object {
+		var out []client.Object
+		for name, into := range map[string]string{"view": "edit", "edit": "admin", "admin": "none"} {
+			role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{rbac.AggregateTo + into: "true"}}, Rules: rules}
+			role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{rbac.AggregateTo + name: "true"}}}}
+			out = append(out, role)
+		}
+		return out
+	}
+	var many []rbacv1.PolicyRule
+	for i := range rbac.MaxRoleRules + 1 {
+		many = append(many, may("get", fmt.Sprint("pods", i)))
+	}
+	binding := func(name, role string, subject rbacv1.Subject) *rbacv1.RoleBinding {
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: role}}
+	}
+	own := granted(t, "ns", "x", may("get", "configmaps"), may("get", "secrets"))
+	view := binding("operator-view", "view", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "operator"})
+	for name, row := range map[string]struct {
+		bound  []client.Object // the account's
+		denied string
+		want   []string
+	}{
+		"the account is bound to admin":                   {bound: []client.Object{binding("a", "admin", acct)}},
+		"the account is bound to admin, but lacks a rule": {bound: []client.Object{binding("a", "admin", acct)}, denied: "secrets", want: []string{"RoleBinding ns/x", "Role ns/x"}},
+		"the account is not bound":                        {denied: "*", want: []string{"RoleBinding ns/operator-view", "RoleBinding ns/x", "Role ns/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cached := listersOf(t, append(append(defaults(rbac.KeptRules(many)), own...), row.bound...)...)
+			live := listersOf(t, append(defaults(many), own...)...)
+			bounds := NewBounds(cached, live.RulesOf, signed{}, rbac.ServiceAccount("ns", "acct"))
+			found, err := bounds.Find(append([]client.Object{view}, own...))
+			require.NoError(t, err)
+			ask := func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+				return atom.APIGroups[0] == "" && row.denied != "*" && atom.Resources[0] != row.denied, nil
+			}
+			confirmed, err := bounds.Confirm(t.Context(), ask, found)
+			require.NoError(t, err)
+			require.ElementsMatch(t, row.want, Names(confirmed))
+		})
+	}
+}
+
+// The account has a permission through a binding of Remit, and perhaps also through a ClusterRole whose rules are not kept.
+func TestAPermissionOfUnknownOriginIsNotDenied(t *testing.T) {
+	t.Parallel()
+	pods := may("get", "pods")
+	for want, notKept := range [][]string{{"admin"}, nil} {
+		account := Account{
+			Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, NotKept: notKept} },
+			Held: func(ns string) rbac.Permissions {
+				return rbac.Permissions{Namespace: ns, Rules: []rbacv1.PolicyRule{pods}}
+			},
+		}
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", Labels: map[string]string{names.LabelPermissionsHash: "x"}}}
+		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+			return atom.Resources[0] == "pods", nil
+		}, rbac.Subject{}, []Object{{Object: role, Scope: "ns", Missing: []rbacv1.PolicyRule{pods}, Alternative: may("escalate", "roles")}})
+		require.NoError(t, err)
+		require.Len(t, confirmed, want)
+	}
+}

@@ -1,0 +1,113 @@
+package mutants
+
+// aggregated returns the mutants of the rule that a ClusterRole to which strangers may add rules neither stops its holders nor opens the
+// bound.
+func aggregated() []Mutant {
+	const rbac, preflight, excess, csv = "pkg/rbac", "pkg/preflight", "pkg/install/excess", "pkg/controller/csv"
+	const cover, hidden = "TestAClusterRoleWithTooManyRulesIsCoveredOnlyByItself", "TestRulesThatStrangersAddToAClusterRoleDoNotHideOthers"
+	const keeps = "TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing"
+	return []Mutant{
+		{
+			Name: "clusterroles-with-too-many-rules-hide-everything", Rule: 8, File: rbac + "/gather.go",
+			Old:    "		} else if g.values += p.values; g.values > MaxValues {",
+			New:    "		}\n		if g.values += p.values; g.values > MaxValues {",
+			Killer: unit(rbac, hidden),
+		},
+		{
+			Name: "small-clusterroles-are-omitted-first", Rule: 8, File: rbac + "/gather.go",
+			Old:    "cmp.Or(b.values-a.values, ",
+			New:    "cmp.Or(a.values-b.values, ",
+			Killer: unit(rbac, hidden),
+		},
+		{
+			Name: "rules-that-are-not-kept-exceed-nobody", Rule: 1, File: rbac + "/uncovered.go",
+			Old:    "func(role string) bool { return !l.Includes(may, role) }",
+			New:    "func(role string) bool { return l.Includes(may, role) && false }",
+			Killer: unit(rbac, cover),
+		},
+		{
+			Name: "only-equal-rules-cover-a-clusterrole", Rule: 8, File: rbac + "/included.go",
+			Old:    "	if h.bound[role] || h.Set()",
+			New:    "	if h.Set()",
+			Killer: unit(rbac, cover),
+		},
+		{
+			Name: "urls-are-included-in-everything", Rule: 1, File: rbac + "/included.go",
+			Old:    "	if h.Namespace != ClusterScope {",
+			New:    "	if true {",
+			Killer: unit(rbac, cover),
+		},
+		{
+			Name: "clusterroles-whose-rules-are-known-include-others", Rule: 1, File: rbac + "/included.go",
+			Old:    "slices.Contains(h.NotKept, role)",
+			New:    "h.bound[role]",
+			Killer: unit(rbac, cover),
+		},
+		{
+			Name: "labels-that-anybody-writes-include-a-clusterrole", Rule: 3, File: rbac + "/included.go",
+			Old:    "	if err != nil || !aggregates(role) {",
+			New:    "	if err != nil {",
+			Killer: unit(rbac, cover),
+		},
+		{
+			Name: "omitted-namespaces-are-not-asked-about", Rule: 8, File: rbac + "/gettable.go",
+			Old:    "isBound && len(l.LowerBound(s, name).NotKept) > 0 {",
+			New:    "isBound && len(l.LowerBound(s, name).NotKept) > MaxValues {",
+			Killer: unit(preflight, "TestTheAPIServerKnowsWhatAnAccountWithABloatedClusterRoleMay"),
+		},
+		{
+			Name: "missing-rules-are-known-without-the-clusterrole", Rule: 8, File: preflight + "/report.go",
+			Old:    "			f.Why = h.notKept()\n",
+			New:    "			f.Why = \"\"\n",
+			Killer: unit(preflight, "TestTheAPIServerKnowsWhatAnAccountWithABloatedClusterRoleMay"),
+		},
+		{
+			Name: "answers-about-a-clusterrole-that-is-not-kept-are-kept", Rule: 0, File: preflight + "/report.go",
+			Old:    "scopes[namespace].incomplete && len(scopes[namespace].NotKept) > 0",
+			New:    "scopes[namespace].incomplete && false",
+			Killer: unit(preflight, "TestTheAPIServerKnowsWhatAnAccountWithABloatedClusterRoleMay"),
+		},
+		{
+			Name: "a-bloated-clusterrole-requires-every-identity", Rule: 8, File: preflight + "/identities.go",
+			Old:    "			out = append(out, tokenNeed(n, key, may()))\n			continue\n",
+			New:    "			return []Need{anyIdentity(n)}, nil\n",
+			Killer: unit(preflight, "TestABloatedClusterRoleDoesNotRequireEveryIdentity"),
+		},
+		{
+			Name: "an-unknown-identity-requires-nothing", Rule: 1, File: preflight + "/identities.go",
+			Old:    "			out = append(out, tokenNeed(n, key, may()))\n",
+			New:    "",
+			Killer: unit(preflight, "TestABloatedClusterRoleDoesNotRequireEveryIdentity"),
+		},
+		{
+			Name: "bindings-to-a-bloated-clusterrole-are-refused-for-good", Rule: 8, File: preflight + "/granted.go",
+			Old:    "	case r.isNotKept(binding, grant):\n",
+			New:    "	case r.isNotKept(binding, grant) && false:\n",
+			Killer: unit(preflight, "TestABindingToABloatedClusterRoleIsNotRefused"),
+		},
+		{
+			Name: "bindings-to-the-accounts-own-clusterrole-exceed-it", Rule: 8, File: excess + "/find.go",
+			Old:    "	if grant.ClusterRole != \"\" && a.Includes != nil && ",
+			New:    "	if false && ",
+			Killer: unit(excess, keeps),
+		},
+		{
+			Name: "a-permission-of-unknown-origin-is-denied", Rule: 6, File: excess + "/confirm.go",
+			Old:    "	return len(granted.NotKept) == 0 && ",
+			New:    "	return ",
+			Killer: unit(excess, "TestAPermissionOfUnknownOriginIsNotDenied"),
+		},
+		{
+			Name: "unasked-questions-remove-what-the-account-may-have", Rule: 6, File: excess + "/confirm.go",
+			Old:    "	_, tooLarge := errors.AsType[*rbac.LimitError](errors.Join(a.Granted(scope).ReadErrors...))\n	return tooLarge\n",
+			New:    "	granted := a.Granted(scope)\n	_, tooLarge := errors.AsType[*rbac.LimitError](errors.Join(granted.ReadErrors...))\n	return tooLarge || len(granted.NotKept) > 0\n",
+			Killer: unit(excess, "TestManyRolesOfTheAccountDoNotKeepAnExcess"),
+		},
+		{
+			Name: "what-is-not-kept-cannot-be-granted", Rule: 8, File: csv + "/coverage.go",
+			Old:    "		case len(may.NotKept) > 0:\n",
+			New:    "		case false:\n",
+			Killer: unit(csv, "TestWhatAnAccountWithABloatedClusterRoleMayGrantIsAsked"),
+		},
+	}
+}
