@@ -15,8 +15,8 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "only-the-account-removes-what-was-not-confirmed", Rule: 1, File: "pkg/controller/csv/prepare.go",
-			Old:    "	if err := r.withdraw(ctx, s, due); err != nil {",
-			New:    "	if err := r.withdraw(ctx, s, nil); err != nil {",
+			Old:    "	return due, r.withdraw(ctx, s, due)",
+			New:    "	return due, nil",
 			Killer: unit("pkg/controller/csv", "TestTheRulesOfARoleThatWasNotConfirmedAreRemovedByOthers"),
 		},
 		{

@@ -50,11 +50,8 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err := r.gatherCoverage(ctx, s, want); err != nil {
 		return err
 	}
-	due, err := r.notInPlace(ctx, s, want)
+	due, err := r.due(ctx, s, want)
 	if err != nil {
-		return err
-	}
-	if err := r.withdraw(ctx, s, due); err != nil {
 		return err
 	}
 	due = s.withoutChecked(due, rendered)
@@ -81,6 +78,15 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	}
 	s.noteOccupied()
 	return s.notPrepared(err)
+}
+
+// due is notInPlace for what an operator needs. A Role whose bindings were not confirmed first loses its rules.
+func (r *Reconciler) due(ctx context.Context, s *scope, want []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	due, err := r.notInPlace(ctx, s, want)
+	if err != nil {
+		return nil, err
+	}
+	return due, r.withdraw(ctx, s, due)
 }
 
 // prepareLater requests the reconcile that writes the next objects, and leaves everything that depends on them to it. n is the number of
