@@ -131,7 +131,9 @@ func TestTheLabelOfAnyAccountNamesWhatItRequires(t *testing.T) {
 		labeled.Labels = map[string]string{anyAccount: ""}
 		s.deniedCSV(eve.Create(s.Context(), labeled), "may not impersonate every ServiceAccount of namespace "+s.namespace)
 		require.NoError(s, dave.Create(s.Context(), labeled))
-		require.NoError(s, dave.Patch(s.Context(), s.csv("labeled"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, anyAccount))))
+		remove := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, anyAccount))
+		s.deniedCSV(eve.Patch(s.Context(), s.csv("labeled"), remove), "may not impersonate every ServiceAccount of namespace "+s.namespace)
+		require.NoError(s, dave.Patch(s.Context(), s.csv("labeled"), remove))
 		require.NoError(s, eve.Patch(s.Context(), s.csv("labeled"), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another"}}`))))
 	})
 }

@@ -37,7 +37,7 @@ func prechecks() []Mutant {
 			Name: "anyone-may-remove-the-label-of-any-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
 			Old:    "|| request.operation == 'UPDATE' && 'remit.dev/any-account' in oldObject.metadata.?labels.orValue({})",
 			New:    "",
-			Killer: unit("test/author", "TestTheMomentAfterAGroupIsCreatedCannotBeUsed"),
+			Killer: unit("test/author", "TestTheLabelOfAnyAccountNamesWhatItRequires"),
 		},
 		{
 			Name: "any-account-excludes-the-default-account", Rule: 5, File: "manifests/policy/csv-author.yaml",
