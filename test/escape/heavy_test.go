@@ -155,9 +155,9 @@ func heavies() []row {
 			require.NoError(s.T, err)
 			require.Less(s.T, after["subscription"]-before["subscription"], restless, "too many reconciles of Subscriptions")
 		}},
-		{number: "203", title: "an OperatorGroup with 70,000 targets", holds: p0(), play: func(s *scene) {
+		{number: "203", title: "an OperatorGroup with 49,000 targets", holds: p0(), play: func(s *scene) {
 			og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}}
-			for i := range 70_000 {
+			for i := range 49_000 {
 				og.Spec.TargetNamespaces = append(og.Spec.TargetNamespaces, fmt.Sprintf("%05x", i))
 			}
 			s.Create(og)
