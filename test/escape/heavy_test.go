@@ -155,12 +155,16 @@ func heavies() []row {
 			require.NoError(s.T, err)
 			require.Less(s.T, after["subscription"]-before["subscription"], restless, "too many reconciles of Subscriptions")
 		}},
-		{number: "203", title: "an OperatorGroup with 49,000 targets", holds: p0(), play: func(s *scene) {
-			og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}}
-			for i := range 49_000 {
-				og.Spec.TargetNamespaces = append(og.Spec.TargetNamespaces, fmt.Sprintf("%05x", i))
-			}
-			s.Create(og)
+		{number: "203", title: "an OperatorGroup with 70,000 targets", holds: p0(), play: func(s *scene) {
+			s.grouped(70_000)
+			const why = "more than 50000 entries of lists and objects together"
+			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionFalse, "NoUsableAccount", why)
+			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, "NoAccount", why)
+			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
+			s.csvSays(failed, why)
+		}},
+		{number: "203a", title: "an OperatorGroup with 49,000 targets", holds: p0(), play: func(s *scene) {
+			s.grouped(49_000)
 			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionFalse, "TooManyTargets", "the limit is")
 			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 			s.csvSays(failed, "the limit is")
@@ -207,4 +211,14 @@ func heavies() []row {
 			s.GroupSays(groupName, "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 		}},
 	}
+}
+
+// grouped creates an OperatorGroup with n targets.
+func (s *scene) grouped(n int) {
+	s.T.Helper()
+	og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}}
+	for i := range n {
+		og.Spec.TargetNamespaces = append(og.Spec.TargetNamespaces, fmt.Sprintf("%05x", i))
+	}
+	s.Create(og)
 }

@@ -143,6 +143,18 @@ func decoding() []Mutant {
 			Killer: unit("pkg/controller", "TestProgramsWaitForTheirCaches"),
 		},
 		{
+			Name: "groups-without-their-targets-select-all-namespaces", Rule: 8, File: "pkg/lib/scoped/targets.go",
+			Old:    "	if err := checkComplete(og); err != nil {\n		return nil, err\n	}\n",
+			New:    "",
+			Killer: unit("pkg/lib/scoped", "TestAPartOfAnOperatorGroupHasNoAccount"),
+		},
+		{
+			Name: "groups-without-their-targets-say-all-namespaces", Rule: 8, File: "pkg/controller/operatorgroup/status.go",
+			Old:    "	case budget.Refused(f.Group) != nil && f.Problem != nil:",
+			New:    "	case budget.Refused(f.Group) != nil && f.Problem == nil:",
+			Killer: unit("pkg/controller/operatorgroup", "TestConditions"),
+		},
+		{
 			Name: "clusterroles-have-any-number-of-labels", Rule: 8, File: "pkg/controller/metadata.go",
 			Old:    "		obj.SetLabels(keepFew(obj.GetLabels(), readLabels(), rbacv1.GroupName+\"/\", groupPermissions))\n",
 			New:    "",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/budget"
 	"github.com/remit-olm/remit/pkg/lib/message"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -167,6 +168,8 @@ func usable(f Facts) metav1.Condition {
 
 func targets(f Facts) metav1.Condition {
 	switch {
+	case budget.Refused(f.Group) != nil && f.Problem != nil:
+		return conditionFalse(TargetsKnown, ReasonNoAccountYet, f.Problem.Message)
 	case f.InvalidSelector != nil:
 		return conditionFalse(TargetsKnown, ReasonInvalidSelector, f.InvalidSelector.Error())
 	case f.TooMany != nil:

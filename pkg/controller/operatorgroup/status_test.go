@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -110,6 +111,10 @@ func TestConditions(t *testing.T) {
 			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}
 		}), AccountUsable, "True", ReasonUsable, "default account"},
 		{"bad selector", given(func(f *Facts) { f.InvalidSelector = errors.New("bad") }), TargetsKnown, "False", ReasonInvalidSelector, "bad"},
+		{"a part is missing", given(withoutAccount, func(f *Facts) {
+			f.Targets, f.Group.Annotations = []string{scoped.AllNamespaces}, map[string]string{names.AnnotationUndecodable: "why"}
+			f.Group.Spec.TargetNamespaces = nil
+		}), TargetsKnown, "False", ReasonNoAccountYet, "not found"},
 		{"too many", given(tooMany), TargetsKnown, "False", "TooManyTargets", "the limit is"},
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
 		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},

@@ -15,4 +15,8 @@ func TestAPartOfAnOperatorGroupHasNoAccount(t *testing.T) {
 	_, err := Lookup{Reader: reader(t, og, serviceAccount("ns", "acct"))}.AccountOf(t.Context(), og)
 	require.Equal(t, NoAccount, ReasonOf(err))
 	require.ErrorContains(t, err, `OperatorGroup ns/og: a part of the object cannot be decoded`)
+	targets, err := Lookup{Reader: reader(t, og)}.Targets(t.Context(), og, nil)
+	require.Empty(t, targets)
+	require.Equal(t, NoAccount, ReasonOf(err))
+	require.ErrorContains(t, err, `OperatorGroup ns/og: a part of the object cannot be decoded`)
 }

@@ -107,8 +107,8 @@ func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operat
 
 // AccountOf returns the account of an OperatorGroup. The error is an *Error if there is no usable account.
 func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
-	if err := budget.Refused(og); err != nil { // without its targets, it would select all namespaces
-		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s: %v", og.Namespace, og.Name, err))
+	if err := checkComplete(og); err != nil {
+		return Account{}, err
 	}
 	key, isDefault := l.Default.accountOf(og)
 	if key.Name == "" {
@@ -151,6 +151,14 @@ func display(key types.NamespacedName, isDefault bool) string {
 		return key.String() + " (the installation's default account)"
 	}
 	return key.Name
+}
+
+// checkComplete returns an *Error for an OperatorGroup of which caches keep only a part. Without its targets, it would select all namespaces.
+func checkComplete(og *operatorsv1.OperatorGroup) error {
+	if err := budget.Refused(og); err != nil {
+		return problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s: %v", og.Namespace, og.Name, err))
+	}
+	return nil
 }
 
 func problem(og *operatorsv1.OperatorGroup, reason Reason, message string) *Error {

@@ -28,9 +28,12 @@ type NamespaceFilter interface {
 // Targets returns the target namespaces according to an OperatorGroup's spec: the listed namespaces if there are any;
 // otherwise, those that its selector matches and its account is allowed to get; or [AllNamespaces] if it has neither a
 // list nor a selector. They are sorted and unique. Listed namespaces need not exist. If the selector matches no
-// namespace, the result is empty. The error is an *Error if there are more than MaxTargets targets, or if there is a
-// selector but no usable account (docs/adr/0030).
+// namespace, the result is empty. The error is an *Error if there are more than MaxTargets targets, if there is a
+// selector but no usable account (docs/adr/0030), or if a part of the OperatorGroup is missing.
 func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filter NamespaceFilter) ([]string, error) {
+	if err := checkComplete(og); err != nil {
+		return nil, err
+	}
 	if len(og.Spec.TargetNamespaces) > MaxTargets {
 		return nil, tooManyTargets(og, "lists")
 	}
