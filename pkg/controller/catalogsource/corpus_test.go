@@ -44,10 +44,11 @@ func TestServesTheCorpusFromImages(t *testing.T) {
 	snap, ok = w.Store.Get(key("bundles"))
 	require.True(t, ok)
 	require.Len(t, snap.Packages, 49)
-	pulled := len(s.Requests("GET /v2/bundles/blobs/"))
+	pulled, verified := s.Requests("GET /v2/bundles/"), len(s.Requests("HEAD /v2/bundles/manifests/"))
 
 	requireReady(t, w.afterCheck(t, "again"))
-	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "only the image's configuration is read, because the layers are on disk")
+	require.Equal(t, pulled, s.Requests("GET /v2/bundles/"), "nothing is read from the registry, because the catalog is on disk")
+	require.Len(t, s.Requests("HEAD /v2/bundles/manifests/"), verified+1, "access to the image is still verified")
 	again, ok := w.Store.Get(key("again"))
 	require.True(t, ok)
 	require.Equal(t, snap.Digest, again.Digest)
