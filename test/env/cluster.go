@@ -9,12 +9,16 @@ import (
 	"slices"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env/controlplane"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
@@ -162,7 +166,20 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if err := manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm, extension, packages}, o.Args...)...); err != nil {
 		return err
 	}
-	return manifests.ApplyAnyAccount(ctx, c.Client, o.Profile)
+	if err := manifests.ApplyAnyAccount(ctx, c.Client, o.Profile); err != nil {
+		return err
+	}
+	return c.awaitPolicies(ctx)
+}
+
+// awaitPolicies waits until the API server can resolve the kind of the parameters of Remit's admission policies, because it may
+// look for new kinds only every 30 s and refuses all objects of authors until then.
+func (c *Cluster) awaitPolicies(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "policies"}}
+		err := c.Client.Create(ctx, cs, client.DryRunAll)
+		return !preflight.IsPolicyNotReady(err), nil // other tests show the remaining errors
+	})
 }
 
 // listen returns flags that override those in the manifests. A program must listen only on the address of its Pod,
