@@ -15,8 +15,8 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 }
 
 // Covered returns those of the given namespaces in which the subject has all permissions that rules returns for the
-// namespace, in the same order. RoleBindings are looked up by subject and not by namespace, so the tracked lookups do not grow
-// with the number of namespaces. Namespaces in which the subject's roles exceed MaxValues are omitted; see also NotKept.
+// namespace, in the same order. Of many namespaces, the tracked lookups do not grow with their number: RoleBindings are then looked up by
+// subject only. Namespaces in which the subject's roles exceed MaxValues are omitted; see also NotKept.
 func (l Listers) Covered(s Subject, namespaces []string, rules func(namespace string) []rbacv1.PolicyRule) ([]string, error) {
 	everywhere := l.Permissions(s, ClusterScope)
 	if err := errors.Join(everywhere.ReadErrors...); err != nil {
@@ -29,7 +29,7 @@ func (l Listers) Covered(s Subject, namespaces []string, rules func(namespace st
 	if !slices.ContainsFunc(namespaces, func(name string) bool { return !covered[name] }) {
 		return slices.Clone(namespaces), nil
 	}
-	bound, err := l.Scopes(s)
+	bound, err := l.scopesAmong(s, namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (l Listers) NotKept(s Subject, namespaces []string) ([]string, error) {
 	if len(namespaces) == 0 || len(l.Permissions(s, ClusterScope).NotKept) > 0 {
 		return namespaces, nil
 	}
-	bound, err := l.Scopes(s)
+	bound, err := l.scopesAmong(s, namespaces)
 	if err != nil {
 		return nil, err
 	}

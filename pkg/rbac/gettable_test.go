@@ -1,10 +1,12 @@
 package rbac
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
 )
 
 func TestGettableReturnsNamespacesTheAccountMayGet(t *testing.T) {
@@ -51,8 +53,11 @@ func TestTrackedLookupsDoNotGrowWithNamespaces(t *testing.T) {
 		}
 	}
 	require.Empty(t, ask(t, i, "few", w, gettable("a", "b")))
-	require.Empty(t, ask(t, i, "many", w, gettable(slices.Repeat([]string{"a", "b"}, 500)...)))
-	require.Len(t, i.interests["many"].lookups, len(i.interests["few"].lookups))
+	require.Empty(t, ask(t, i, "many", w, gettable(namespaces(500)...)))
+	require.Empty(t, ask(t, i, "more", w, gettable(namespaces(1000)...)))
+	require.Less(t, len(i.interests["many"].lookups), 30)
+	require.Len(t, i.interests["more"].lookups, len(i.interests["many"].lookups))
+	i.end("more", nil)
 
 	before, after := w.put(t, role("a", "r", "get :namespaces"))
 	require.Empty(t, i.Concerned(before, after), "no binding refers to the role")
@@ -61,6 +66,58 @@ func TestTrackedLookupsDoNotGrowWithNamespaces(t *testing.T) {
 	require.Equal(t, []string{"a"}, ask(t, i, "few", w, gettable("a", "b")))
 	before, after = w.put(t, role("a", "r", "list :namespaces"))
 	require.Equal(t, []string{"few"}, i.Concerned(before, after))
+}
+
+// namespaces returns the names of n namespaces, of which one is "a".
+func namespaces(n int) []string {
+	out := []string{"a"}
+	for i := range n - 1 {
+		out = append(out, fmt.Sprintf("ns-%d", i))
+	}
+	return out
+}
+
+// A RoleBinding in a stranger's namespace does not wake those who ask about a few other namespaces, whatever its subjects.
+func TestAStrangersBindingConcernsOnlyItsNamespace(t *testing.T) {
+	crowd := slices.Repeat([]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "u"}}, maxIndexed+1)
+	for name, subjects := range map[string][]rbacv1.Subject{
+		"account": {account("t1", "acct")},
+		"group":   {group("system:serviceaccounts")},
+		"large":   append(crowd, account("t1", "acct")),
+	} {
+		w, i := newWorld(t), &Interests[string]{}
+		gettable := func(namespaces ...string) question {
+			return func(t testing.TB, l Listers) any {
+				got, err := l.Gettable(ServiceAccount("t1", "acct"), namespaces)
+				require.NoError(t, err)
+				return got
+			}
+		}
+		w.put(t, role("a", "r", "get :namespaces"))
+		w.put(t, role("stranger", "r", "get :namespaces"))
+		require.Empty(t, ask(t, i, "few", w, gettable("a", "b")))
+		require.Empty(t, ask(t, i, "many", w, gettable(namespaces(500)...)))
+
+		before, after := w.put(t, binding("stranger", "b", ref("Role", "r"), subjects...))
+		require.Equal(t, []string{"many"}, i.Concerned(before, after), name)
+		before, after = w.put(t, binding("a", "b", ref("Role", "r"), subjects...))
+		require.ElementsMatch(t, []string{"few", "many"}, i.Concerned(before, after), name)
+		require.Equal(t, []string{"a"}, ask(t, i, "few", w, gettable("a", "b")), name)
+		before, after = w.put(t, binding("a", "b", ref("Role", "r")))
+		require.ElementsMatch(t, []string{"few", "many"}, i.Concerned(before, after), name)
+		require.Empty(t, ask(t, i, "few", w, gettable("a", "b")), name)
+	}
+}
+
+func TestAStrangersLargeBindingIsLookedUpOnce(t *testing.T) {
+	var crowd []rbacv1.Subject
+	for i := range maxIndexed + 1 {
+		crowd = append(crowd, account("t1", fmt.Sprint("acct-", i)))
+	}
+	before, after := binding("a", "b", ref("Role", "r"), crowd...), binding("a", "b", ref("Role", "r"), crowd[1:]...)
+	require.Len(t, touched(before, after), 5, "three of the binding, and two of all large ones")
+	require.Len(t, touched(after, before), 5)
+	require.Empty(t, touched(before, before.DeepCopy()))
 }
 
 func TestGettableOmitsNamespacesOverTheLimit(t *testing.T) {

@@ -104,7 +104,7 @@ func hasIndex(store toolscache.Indexer) bool {
 func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]*T, error) {
 	seen := map[any]bool{}
 	var out []*T
-	for _, key := range append(userKeys(namespace, s), largeKey(namespace)) {
+	for _, key := range userKeys(namespace, s) {
 		found, err := store.ByIndex(SubjectIndex, key)
 		if err != nil {
 			return nil, fmt.Errorf("look up bindings by subject: %w", err)
@@ -120,10 +120,10 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 	return out, nil
 }
 
-// userKeys returns the index keys of the user and its groups for a namespace, anywhere or ClusterScope. Lookups of the
-// bindings that name them are tracked by the same keys.
+// userKeys returns the index keys of the bindings in a namespace, anywhere or ClusterScope that name the user or its groups, or have
+// too many subjects to index. Lookups of these bindings are tracked by the same keys.
 func userKeys(namespace string, s Subject) []string {
-	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // the capacity leaves room for largeKey
+	keys := append(make([]string, 0, len(s.Groups)+2), largeKey(namespace), subjectKey(namespace, rbacv1.UserKind, s.User))
 	for _, g := range s.Groups {
 		keys = append(keys, subjectKey(namespace, rbacv1.GroupKind, g))
 	}

@@ -77,7 +77,7 @@ func objectLookups(kind, namespace, name string) []string {
 // subjects that gain or lose its role, in every scope in which they may have been looked up. It returns none if no
 // subject gains or loses the role.
 func bindingLookups(kind, namespace, name string, before, after any) []string {
-	subjects := changedSubjects(before, after)
+	subjects := changedSubjects(namespace, before, after)
 	if len(subjects) == 0 {
 		return nil
 	}
@@ -90,11 +90,14 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 	return out
 }
 
-// changedSubjects returns the keys of the subjects that gain or lose the role of a binding. Tenants can repeatedly
-// write bindings with very many subjects, so the time has to be linear in their number.
-func changedSubjects(before, after any) []string {
-	if SameContent(before, after) {
+// changedSubjects returns the keys of the subjects that gain or lose the role of a binding. For a binding with too many subjects to
+// index, before or after the change, it returns only the key of such bindings: tenants can repeatedly write very large ones.
+func changedSubjects(namespace string, before, after any) []string {
+	switch {
+	case SameContent(before, after):
 		return nil
+	case len(SubjectsOf(before)) > maxIndexed, len(SubjectsOf(after)) > maxIndexed:
+		return []string{largeKey(namespace)}
 	}
 	was, _ := subjectKeys(before) // the error is always nil; only the signature of index functions requires it
 	is, _ := subjectKeys(after)

@@ -21,3 +21,19 @@ func (l Listers) Scopes(s Subject) ([]string, error) {
 	slices.Sort(scopes)
 	return slices.Compact(scopes), nil
 }
+
+// maxNamed is the maximum number of lookups with which one question about namespaces is tracked by namespace. It leaves most of
+// maxLookups to other questions.
+const maxNamed = maxLookups / 4
+
+// scopesAmong returns the scopes of which the caller needs only the given namespaces. Bindings in other namespaces, which strangers
+// may write for any subject, wake the key only if there are too many namespaces to track each.
+func (l Listers) scopesAmong(s Subject, namespaces []string) ([]string, error) {
+	if noting, ok := l.RoleBindings.(notingRoleBindings); ok && len(namespaces)*(len(s.Groups)+2) <= maxNamed {
+		for _, name := range namespaces {
+			noting.note(userKeys(name, s)...)
+		}
+		l.RoleBindings = noting.in
+	}
+	return l.Scopes(s)
+}

@@ -112,6 +112,30 @@ func bytes() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestLimitsTargets"),
 		},
 		{
+			Name: "strangers-bindings-wake-whoever-asks-about-namespaces", Rule: 8, File: "pkg/rbac/scopes.go",
+			Old:    "ok && len(namespaces)*(len(s.Groups)+2) <= maxNamed",
+			New:    "ok && false",
+			Killer: unit("pkg/rbac", "TestAStrangersBindingConcernsOnlyItsNamespace"),
+		},
+		{
+			Name: "lookups-grow-with-namespaces", Rule: 8, File: "pkg/rbac/scopes.go",
+			Old:    "ok && len(namespaces)*(len(s.Groups)+2) <= maxNamed",
+			New:    "ok",
+			Killer: unit("pkg/rbac", "TestTrackedLookupsDoNotGrowWithNamespaces"),
+		},
+		{
+			Name: "each-subject-of-a-large-binding-is-looked-up", Rule: 8, File: "pkg/rbac/interest_lookups.go",
+			Old:    "	case len(SubjectsOf(before)) > maxIndexed, len(SubjectsOf(after)) > maxIndexed:",
+			New:    "	case false:",
+			Killer: unit("pkg/rbac", "TestAStrangersLargeBindingIsLookedUpOnce"),
+		},
+		{
+			Name: "large-bindings-wake-nobody", Rule: 8, File: "pkg/rbac/interest_lookups.go",
+			Old:    "		return []string{largeKey(namespace)}",
+			New:    "		return nil",
+			Killer: unit("pkg/rbac", "TestAStrangersBindingConcernsOnlyItsNamespace"),
+		},
+		{
 			Name: "any-number-of-lookups-is-remembered", Rule: 8, File: "pkg/rbac/interest.go",
 			Old:    "if !current[lookup] && len(current) >= maxLookups {",
 			New:    "if false {",

@@ -61,8 +61,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "large-bindings-are-not-found", Rule: 1, File: "pkg/rbac/index.go",
-			Old:    "append(userKeys(namespace, s), largeKey(namespace))",
-			New:    "userKeys(namespace, s)",
+			Old:    "largeKey(namespace), subjectKey(namespace, rbacv1.UserKind, s.User))",
+			New:    "subjectKey(namespace, rbacv1.UserKind, s.User))",
 			Killer: unit("pkg/rbac", "TestTheIndexMatchesListing"),
 		},
 		{
