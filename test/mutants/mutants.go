@@ -19,6 +19,8 @@ type Mutant struct {
 	File, Old, New string
 	// Killer is the test that must fail with the mutant.
 	Killer Killer
+	// Alone means that the guard is in a process without an environment, which cannot select one of several mutants.
+	Alone bool
 }
 
 // Killer is a test of a package, or a row of the escape suite.

@@ -13,7 +13,7 @@ func texts() []Mutant {
 			Name: "validation-takes-any-time", Rule: 8, File: "pkg/step/existing/limit_linux.go",
 			Old:    "	exceeded()\n",
 			New:    "	_ = exceeded\n",
-			Killer: unit("pkg/step/existing", "TestValidationIsLimited"),
+			Killer: unit("pkg/step/existing", "TestValidationIsLimited"), Alone: true,
 		},
 		{
 			Name: "costly-objects-are-valid", Rule: 8, File: "pkg/step/existing/read.go",

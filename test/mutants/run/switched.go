@@ -56,7 +56,7 @@ func (b bench) switchAll(ctx context.Context, all []mutants.Mutant, parallel int
 	s := switched{numbers: map[string]int{}, tests: map[string]string{}}
 	edits := map[string][]edit{}
 	for i, m := range all {
-		if m.Killer.IsRow() || filepath.Ext(m.File) != ".go" {
+		if m.Alone || m.Killer.IsRow() || filepath.Ext(m.File) != ".go" {
 			continue
 		}
 		own, ok, err := b.editsOf(m, i+1)
