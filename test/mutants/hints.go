@@ -223,8 +223,8 @@ func hints() []Mutant {
 		},
 		{
 			Name: "labels-of-another-lineage-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
-			Old:    "		return mayBe(csv, mark) && (",
-			New:    `		return (mayBe(csv, mark) || mark != "") && (`,
+			Old:    "return mayBe(csv, mark) }",
+			New:    `return mayBe(csv, mark) || mark != "" }`,
 			Killer: unit("pkg/controller/csv", "TestChangesWakeTheAffectedCSVs"),
 		},
 		{

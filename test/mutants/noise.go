@@ -70,10 +70,40 @@ func noise() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestOnlyTheDeletionOfAForeignDeploymentWakesVersions"),
 		},
 		{
-			Name: "long-lists-are-compared-with-serviceaccounts", Rule: 8, File: "pkg/controller/csv/wake.go",
-			Old:    "len(permissions) > maxCompared || ",
-			New:    "",
-			Killer: unit("pkg/controller/csv", "TestLongListsAreNotComparedWithAServiceAccount"),
+			Name: "long-lists-are-indexed", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "len(spec.Permissions), len(spec.ClusterPermissions)) > maxCompared",
+			New:    "len(spec.Permissions)) > maxCompared",
+			Killer: unit("pkg/controller/csv", "TestLongListsAreNotIndexed"),
+		},
+		{
+			Name: "any-number-of-names-is-indexed", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "	if len(out) > maxNames {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/csv", "TestAVersionHasKeysForWhatItNames"),
+		},
+		{
+			Name: "names-of-any-length-are-indexed", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    ` && len(name) <= validation.DNS1123SubdomainMaxLength }`,
+			New:    ` && validation.DNS1123SubdomainMaxLength > 0 }`,
+			Killer: unit("pkg/controller/csv", "TestAVersionHasKeysForWhatItIs"),
+		},
+		{
+			Name: "an-event-wakes-any-number-of-versions", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "kind+obj.GetName(), match, client.Limit(maxWoken)),",
+			New:    "kind+obj.GetName(), match),",
+			Killer: unit("pkg/controller/csv", "TestEventsReadOnlyTheVersionsThatTheyConcern"),
+		},
+		{
+			Name: "versions-with-many-names-are-not-woken", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "		r.keyed(ctx, obj.GetNamespace(), manyNames, match, client.Limit(maxWoken))...)",
+			New:    "		nil...)",
+			Killer: unit("pkg/controller/csv", "TestVersionsWithManyNamesAreWokenByEachObject"),
+		},
+		{
+			Name: "versions-after-the-next-are-not-woken", Rule: 8, File: "pkg/controller/csv/upgradeable.go",
+			Old:    "				out = append(out, newer)",
+			New:    "				return append(out, newer)",
+			Killer: unit("pkg/controller/csv", "TestAConditionWakesAllLaterVersions"),
 		},
 	}
 }

@@ -53,8 +53,3 @@ func TestOnlyTheDeletionOfAForeignDeploymentWakesVersions(t *testing.T) {
 	require.True(t, changed.Update(event.UpdateEvent{ObjectOld: owned, ObjectNew: foreign}), "an owner was removed")
 	require.True(t, changed.Update(event.UpdateEvent{ObjectOld: foreign, ObjectNew: owned}), "an owner was added")
 }
-
-func TestLongListsAreNotComparedWithAServiceAccount(t *testing.T) {
-	require.False(t, declares(make([]operatorsv1alpha1.StrategyDeploymentPermissions, maxCompared), "a"))
-	require.True(t, declares(make([]operatorsv1alpha1.StrategyDeploymentPermissions, maxCompared+1), "a"))
-}

@@ -2,7 +2,6 @@ package csv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/provided"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -60,11 +58,6 @@ func (r *rivals) waiting(namespace string) []client.ObjectKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.in[namespace]))
-}
-
-// indexFields adds the indexes that this controller uses.
-func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	return errors.Join(kit.IndexLineage(ctx, indexer), provided.Index(ctx, indexer))
 }
 
 // gatherRivals records in the facts if the CSV's OperatorGroup has static APIs that do not include the CSV's, or if an operator

@@ -227,7 +227,5 @@ func (r *Reconciler) neighbors(ctx context.Context, obj client.Object) []reconci
 	if !ok {
 		return nil
 	}
-	return append(request(csv.Namespace, csv.Spec.Replaces),
-		r.matching(ctx, func(c *operatorsv1alpha1.ClusterServiceVersion) bool { return c.Spec.Replaces == csv.Name },
-			client.InNamespace(csv.Namespace))...)
+	return append(request(csv.Namespace, csv.Spec.Replaces), r.keyed(ctx, csv.Namespace, byReplaces+csv.Name, kit.Any, client.Limit(maxWoken))...)
 }

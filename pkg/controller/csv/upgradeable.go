@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -127,11 +128,19 @@ func (r *Reconciler) grantCondition(ctx context.Context, s *scope, account clien
 	return nil
 }
 
-// conditioned returns requests for the CSV of an OperatorCondition, and for the CSVs that wait to replace it.
+// conditioned returns requests for the CSV of an OperatorCondition, and for the CSVs that wait to replace it or a version after it.
 func (r *Reconciler) conditioned(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(request(obj.GetNamespace(), obj.GetName()), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && csv.Spec.Replaces != ""
-	}, client.InNamespace(obj.GetNamespace()))...)
+	out := request(obj.GetNamespace(), obj.GetName())
+	seen := sets.New(out...)
+	for next := 0; next < len(out) && len(out) <= maxWoken; next++ {
+		for _, newer := range r.keyed(ctx, obj.GetNamespace(), byReplaces+out[next].Name, kit.Any, client.Limit(maxWoken)) {
+			if !seen.Has(newer) {
+				seen.Insert(newer)
+				out = append(out, newer)
+			}
+		}
+	}
+	return out
 }
 
 // holdChanged accepts events that change whether or why an OperatorCondition holds back an upgrade.

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
-	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -37,7 +36,7 @@ import (
 // mostly waits for responses.
 const workers = 16
 
-// maxCompared is the number of entries of a list in a ClusterServiceVersion that are compared with each changed ServiceAccount.
+// maxCompared is the number of entries of a list in a ClusterServiceVersion that are indexed.
 const maxCompared = 200
 
 // SetupWithManager registers watches for everything that a ClusterServiceVersion can wait for. changes is the source
@@ -112,10 +111,7 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 	if len(out) > 0 {
 		return out
 	}
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
-			func(d operatorsv1alpha1.StrategyDeploymentSpec) bool { return d.Name == obj.GetName() })
-	}, client.InNamespace(obj.GetNamespace()))
+	return r.namedBy(ctx, byDeployment, obj, isWaiting)
 }
 
 // naming returns requests for CSVs that own or require a CustomResourceDefinition, and for CSVs that may be waiting for
@@ -140,9 +136,7 @@ func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile
 // calledThrough returns requests for the CSV that owns a Service, and for CSVs that are waiting to create a Service
 // with this name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && serving.MayServe(csv, obj.GetName())
-	}, client.InNamespace(obj.GetNamespace()))...)
+	return append(r.owning(ctx, obj), r.namedBy(ctx, byService, obj, isWaiting)...)
 }
 
 // calling returns requests for the CSV that owns a webhook configuration or, if Remit did not create it, for CSVs that
@@ -168,9 +162,10 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 	if namespace == "" || owner == "" || !r.proven(obj) {
 		return nil
 	}
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return mayBe(csv, mark) && (ownerutil.LabelValue(csv.Name) == owner || isWaiting(csv))
-	}, client.InNamespace(namespace))
+	ours := func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return mayBe(csv, mark) }
+	return append(r.keyed(ctx, namespace, byOwner+owner, ours), r.keyed(ctx, namespace, byLineage+names.ShortMark(mark), func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return isWaiting(csv) && ours(csv) && ownerutil.LabelValue(csv.Name) != owner
+	}, client.Limit(maxWoken))...)
 }
 
 // proven reports whether Remit created the object for the lineage in its label.
@@ -284,23 +279,10 @@ func objectMetaOf(obj client.Object) (out metav1.ObjectMeta) {
 // deleted. It covers only the ServiceAccount's own namespace: CSVs in other namespaces check the ServiceAccounts in
 // their target namespaces when they are next reconciled.
 func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []reconcile.Request {
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return len(csv.Spec.WebhookDefinitions) > maxCompared || slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
-			return d.Type == operatorsv1alpha1.MutatingAdmissionWebhook
-		})
-	}, client.InNamespace(sa.GetNamespace()))
+	return r.keyed(ctx, sa.GetNamespace(), byMutation, kit.Any)
 }
 
-// declares reports whether permissions name a ServiceAccount. It builds no list, because event handlers call it for each CSV of a
-// namespace, and a CSV that is not valid can have tens of thousands of permissions.
-// One with more than maxCompared counts as if it declared each ServiceAccount.
-func declares(permissions []operatorsv1alpha1.StrategyDeploymentPermissions, name string) bool {
-	return len(permissions) > maxCompared || slices.ContainsFunc(permissions, func(p operatorsv1alpha1.StrategyDeploymentPermissions) bool { return p.ServiceAccountName == name })
-}
-
+// declaring returns requests for the CSVs that declare a ServiceAccount.
 func (r *Reconciler) declaring(ctx context.Context, sa client.Object) []reconcile.Request {
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		spec := &csv.Spec.InstallStrategy.StrategySpec
-		return declares(spec.Permissions, sa.GetName()) || declares(spec.ClusterPermissions, sa.GetName())
-	}, client.InNamespace(sa.GetNamespace()))
+	return r.namedBy(ctx, byServiceAccount, sa, kit.Any)
 }

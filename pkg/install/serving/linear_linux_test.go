@@ -25,9 +25,3 @@ func TestManyPortsTakeLinearTime(t *testing.T) {
 		}
 	}))
 }
-
-func TestMayServeNamesTheServicesOfServed(t *testing.T) {
-	require.True(t, serving.MayServe(newCSV(), "hooks-service"))
-	require.True(t, serving.MayServe(newCSV(), "api-server-service"))
-	require.False(t, serving.MayServe(newCSV(), "other-service"))
-}

@@ -40,14 +40,6 @@ type servedPort struct {
 	port       Port
 }
 
-// MayServe reports whether a Service is named like that of a Deployment that serves webhooks or APIs. Unlike Served, it takes
-// little time and no memory, also for a CSV that is not valid, because event handlers call it.
-func MayServe(csv *operatorsv1alpha1.ClusterServiceVersion, service string) bool {
-	is := func(deployment string) bool { return cert.ServiceName(deployment) == service }
-	return slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool { return is(d.DeploymentName) }) ||
-		slices.ContainsFunc(csv.Spec.APIServiceDefinitions.Owned, func(d operatorsv1alpha1.APIServiceDescription) bool { return is(d.DeploymentName) })
-}
-
 // Served returns the Deployments that serve webhooks or APIs, in the order of the CSV's install strategy.
 func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	by, known := map[string]*Deployment{}, map[servedPort]bool{}

@@ -1,0 +1,138 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/provided"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// wakesIndex is the index of ClusterServiceVersions, except copies, by what an event of another object of their namespace names. Event
+// handlers are shared by all namespaces, and must not compare each event with all ClusterServiceVersions of a namespace.
+const wakesIndex = "remit.dev/wakes"
+
+// Kinds of the keys of wakesIndex. manyNames is the key of a ClusterServiceVersion with more than maxNames names, which may concern any object.
+const (
+	byReplaces       = "replaces/"
+	byOwner          = "owner/"
+	byLineage        = "lineage/"
+	byDeployment     = "deployment/"
+	byService        = "service/"
+	byServiceAccount = "serviceaccount/"
+	byMutation       = "mutates"
+	manyNames        = "many"
+)
+
+const (
+	// maxNames is the number of names of Deployments, Services and ServiceAccounts by which a ClusterServiceVersion is indexed.
+	maxNames = 20
+	// maxWoken is the number of ClusterServiceVersions that one event wakes because they may wait for its object. More of them are
+	// woken only by their retries.
+	maxWoken = 500
+)
+
+// indexFields adds the indexes that this controller uses.
+func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(indexWakes(ctx, indexer), kit.IndexLineage(ctx, indexer), provided.Index(ctx, indexer))
+}
+
+func indexWakes(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &operatorsv1alpha1.ClusterServiceVersion{}, wakesIndex, func(obj client.Object) []string {
+		csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
+		if !ok || isCopy(csv) {
+			return nil
+		}
+		return append(ownKeys(csv), nameKeys(csv)...)
+	})
+	if err != nil {
+		return fmt.Errorf("index ClusterServiceVersions by what wakes them: %w", err)
+	}
+	return nil
+}
+
+// ownKeys returns the keys for what a CSV itself is.
+func ownKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
+	out := []string{byOwner + ownerutil.LabelValue(csv.Name), byLineage + directLineage(csv).ShortMark()}
+	if mark := csv.Labels[names.LabelLineage]; mark != "" {
+		out = append(out, byLineage+names.ShortMark(mark))
+	}
+	if older := csv.Spec.Replaces; isName(older) {
+		out = append(out, byReplaces+older)
+	}
+	if mutates(csv) {
+		out = append(out, byMutation)
+	}
+	return out
+}
+
+// mutates reports whether a CSV may have mutating webhooks. One with more than maxCompared webhooks counts as one that has.
+func mutates(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	hooks := csv.Spec.WebhookDefinitions
+	return len(hooks) > maxCompared || slices.ContainsFunc(hooks, func(d operatorsv1alpha1.WebhookDescription) bool {
+		return d.Type == operatorsv1alpha1.MutatingAdmissionWebhook
+	})
+}
+
+// nameKeys returns the keys for the objects that a CSV names. A CSV that is not valid can have tens of thousands of names.
+func nameKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
+	spec, apis := &csv.Spec.InstallStrategy.StrategySpec, csv.Spec.APIServiceDefinitions.Owned
+	if max(len(spec.DeploymentSpecs), len(csv.Spec.WebhookDefinitions), len(apis), len(spec.Permissions), len(spec.ClusterPermissions)) > maxCompared {
+		return []string{manyNames}
+	}
+	var out []string
+	add := func(kind, name string) {
+		if key := kind + name; len(out) <= maxNames && !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	serves := func(deployment string) {
+		if isName(deployment) {
+			add(byService, cert.ServiceName(deployment))
+		}
+	}
+	for _, d := range spec.DeploymentSpecs {
+		if isName(d.Name) {
+			add(byDeployment, d.Name)
+		}
+	}
+	for _, d := range csv.Spec.WebhookDefinitions {
+		serves(d.DeploymentName)
+	}
+	for _, d := range apis {
+		serves(d.DeploymentName)
+	}
+	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
+		if isName(p.ServiceAccountName) {
+			add(byServiceAccount, p.ServiceAccountName)
+		}
+	}
+	if len(out) > maxNames {
+		return []string{manyNames}
+	}
+	return out
+}
+
+// isName reports whether an object can have a name. An index must not contain a string of a megabyte.
+func isName(name string) bool { return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength }
+
+// keyed returns requests for the CSVs of a namespace that have a key in wakesIndex and for which match returns true.
+func (r *Reconciler) keyed(ctx context.Context, namespace, key string, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, opts ...client.ListOption) []reconcile.Request {
+	return r.matching(ctx, match, append(opts, client.InNamespace(namespace), client.MatchingFields{wakesIndex: key})...)
+}
+
+// namedBy returns requests for the CSVs that name an object of their namespace, and for those with more names than are indexed.
+func (r *Reconciler) namedBy(ctx context.Context, kind string, obj client.Object, match func(*operatorsv1alpha1.ClusterServiceVersion) bool) []reconcile.Request {
+	return append(r.keyed(ctx, obj.GetNamespace(), kind+obj.GetName(), match, client.Limit(maxWoken)),
+		r.keyed(ctx, obj.GetNamespace(), manyNames, match, client.Limit(maxWoken))...)
+}
