@@ -51,8 +51,8 @@ func sealed() []Mutant {
 		},
 		{
 			Name: "roles-without-a-seal-are-not-confirmed", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "		return live, true, err\n",
-			New:    "		return live, false, err\n",
+			Old:    "return cmp.Or(sealed, live), true, r.judgeLive",
+			New:    "return cmp.Or(sealed, live), sealed != nil, r.judgeLive",
 			Killer: unit("pkg/step/execute", "TestABindingOfARoleThatCannotBeSealedIsFound"),
 		},
 		{
