@@ -3,6 +3,7 @@ package catalogsource
 import (
 	"context"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,8 @@ func TestWhatExistsAtTheStartIsExpectedOnce(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	pull := make(chan struct{})
+	answer := sync.OnceFunc(func() { close(pull) })
+	defer answer() // the registry waits for its requests
 	s.Answer(func(http.ResponseWriter, *http.Request) bool {
 		<-pull
 		return false
@@ -72,7 +75,7 @@ func TestWhatExistsAtTheStartIsExpectedOnce(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), catalogSource("new", image)))
 	w.reconcile(t, "new")
 	require.False(t, w.isExpected(t, "new"), "it was created after the start")
-	close(pull)
+	answer()
 	<-w.woken
 	<-w.woken
 	requireReady(t, w.reconcile(t, "image"))
