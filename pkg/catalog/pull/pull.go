@@ -105,8 +105,11 @@ func Read(ctx context.Context, from *image.Image, o Options) (Catalog, error) {
 type Location struct{ Repository, Named string }
 
 // key returns the key of a stored catalog. It does not depend on what the image contains, so that no part of the image has to be
-// read: the digest determines the label with the catalog's directory.
-func (o Options) key(at Location) string { return disk.Key(at.Repository, at.Named, o.Extract) }
+// read: the digest determines the label with the catalog's directory. Who reads with other limits has a key of its own, because the
+// limits determine which files are omitted.
+func (o Options) key(at Location) string {
+	return disk.Key(at.Repository, at.Named, o.Extract, fmt.Sprint(o.MaxFiles, o.MaxContents, o.MaxUnpacked, o.MaxNames))
+}
 
 // Stored reads the catalog in an image from disk. The registry is not read, so that the turn for it ends, or is not needed. The caller must
 // have made sure that the registry allows access to the image. The error is fs.ErrNotExist if the catalog is not on disk.

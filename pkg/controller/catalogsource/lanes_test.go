@@ -273,6 +273,7 @@ func TestAStoredCatalogNeedsNoTurnForItsRegistry(t *testing.T) {
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	image := catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref})
 	before := running(t, image.DeepCopy())
+	before.images.budget.exempt = ""
 	requireReady(t, before.afterCheck(t, "image"))
 	loads := s.Requests("GET /v2/catalog/")
 
