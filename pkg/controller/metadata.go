@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -97,21 +96,42 @@ func keepFew(all map[string]string, read []string, prefixes ...string) map[strin
 	if len(all) <= maxEntries {
 		return all
 	}
-	isFirst := func(key string) int {
-		return -len(slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return !strings.HasPrefix(key, p) }))
-	}
-	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(isFirst(a), isFirst(b)), strings.Compare(a, b)) })
-	kept, others := map[string]string{}, 0
-	for _, key := range keys {
-		isRead := slices.Contains(read, key)
-		if !isRead {
-			others++
-		}
-		if isRead || others <= maxEntries-len(read) {
+	kept := map[string]string{}
+	keep := func(keys []string) {
+		for _, key := range keys {
 			kept[strings.Clone(key)] = strings.Clone(all[key])
 		}
 	}
+	isRead := func(key string) bool { return slices.Contains(read, key) }
+	isFirst := func(key string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+	}
+	left := maxEntries - len(read)
+	first := smallest(all, left, func(key string) bool { return isFirst(key) && !isRead(key) })
+	keep(smallest(all, len(read), isRead))
+	keep(first)
+	keep(smallest(all, left-len(first), func(key string) bool { return !isFirst(key) && !isRead(key) }))
 	return kept
+}
+
+// smallest returns the n smallest of the keys that match. An object can have 174,000 keys, and events of others wait until they have been
+// examined, so it does not sort all of them.
+func smallest(all map[string]string, n int, match func(string) bool) (out []string) {
+	if n == 0 {
+		return nil
+	}
+	isFull := false
+	for key := range all {
+		if isFull && key > out[n-1] || !match(key) {
+			continue
+		}
+		if out = append(out, key); len(out) == 2*n {
+			slices.Sort(out)
+			out, isFull = out[:n], true
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), n)]
 }
 
 // keepRead returns all values if they are small, and otherwise those that are read and are small themselves.

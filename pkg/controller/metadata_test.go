@@ -137,3 +137,21 @@ func TestManyLabelsAndAnnotationsTakeLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSmallestKeysAreKeptWithoutSortingAll(t *testing.T) {
+	all := map[string]string{}
+	for i := range 100_000 {
+		all[fmt.Sprintf("k%06d", i)] = ""
+	}
+	even := func(key string) bool { return (key[len(key)-1]-'0')%2 == 0 }
+	require.Equal(t, []string{"k000000", "k000002", "k000004"}, smallest(all, 3, even))
+	require.Len(t, smallest(all, 60_000, even), 50_000)
+	require.Empty(t, smallest(all, 0, even))
+	allocated := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			smallest(all, 1000, func(string) bool { return true })
+		}
+	})
+	require.Less(t, allocated.AllocedBytesPerOp(), int64(128<<10), "only a few keys are held at the same time")
+	require.NotZero(t, allocated.N)
+}
