@@ -2,15 +2,19 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -135,4 +139,92 @@ func TestABindingToABloatedClusterRoleIsNotRefused(t *testing.T) {
 	report = allowing("clusterroles").Confirm(t.Context(), "", report)
 	require.Empty(t, report.Unknown)
 	require.Len(t, report.Allowed, 1, "the account may bind it")
+}
+
+// What is not decided about a namespace must not remove the roles there.
+func TestNamespacesThatAreNotDecidedAreAnError(t *testing.T) {
+	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	l := bloated(t, nil)
+	l.ClusterRoleBindings = rbacv1listers.NewClusterRoleBindingLister(none)
+	require.NoError(t, none.Add(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "acct"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}))
+	account := scoped.Account{Namespace: "t1", Name: "acct"}
+	namespaces := make([]string, maxAsked+1)
+	for i := range namespaces {
+		namespaces[i] = fmt.Sprint("ns", i)
+	}
+	got, err := NamespaceFilter{RBAC: l, Ask: allowing("namespaces").Ask}.Gettable(t.Context(), account, namespaces[1:])
+	require.NoError(t, err)
+	require.Equal(t, namespaces[1:], got)
+	_, err = NamespaceFilter{RBAC: l, Ask: allowing("namespaces").Ask}.Gettable(t.Context(), account, namespaces)
+	require.EqualValues(t, "AccountHoldsTooMuch", scoped.ReasonOf(err))
+
+	failing := func(_ context.Context, _ rbac.Subject, namespace string, _ rbacv1.PolicyRule) (bool, error) {
+		if namespace == "ns700" {
+			return false, errors.New("no answer")
+		}
+		return true, nil
+	}
+	got, err = NamespaceFilter{RBAC: l, Ask: failing}.Gettable(t.Context(), account, namespaces[1:])
+	require.ErrorContains(t, err, "may get Namespace ns700")
+	require.Empty(t, got)
+}
+
+// Users of a target determine how many permissions its ServiceAccounts have, and so how many questions there are.
+func TestManyQuestionsDoNotKeepAWebhook(t *testing.T) {
+	hook := func(kind, group string, resources ...any) *unstructured.Unstructured {
+		selector := map[string]any{"key": "kubernetes.io/metadata.name", "operator": "In", "values": []any{"t1"}}
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": "a"},
+			"webhooks": []any{map[string]any{
+				"name": "a.example.com", "namespaceSelector": map[string]any{"matchExpressions": []any{selector}},
+				"rules": []any{map[string]any{"apiGroups": []any{group}, "apiVersions": []any{"v1"}, "resources": resources, "operations": []any{"CREATE"}, "scope": "Namespaced"}},
+			}},
+		}}
+	}
+	var many []any
+	for i := range MaxReviews + 1 {
+		many = append(many, fmt.Sprint("r", i))
+	}
+	l := bloated(t, map[string]string{"acct": "admin"})
+	roles := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	l.Roles = rbacv1listers.NewRoleLister(roles)
+	bindings := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	all, err := l.RoleBindings.List(labels.Everything())
+	require.NoError(t, err)
+	for _, b := range all {
+		require.NoError(t, bindings.Add(b))
+	}
+	l.RoleBindings = rbacv1listers.NewRoleBindingLister(bindings)
+	reader := fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t1", Labels: map[string]string{"kubernetes.io/metadata.name": "t1"}}})
+	for name, rule := range map[string]rbacv1.PolicyRule{
+		"aaa": {APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+		"x":   {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
+	} {
+		if name == "aaa" {
+			for i := range MaxReviews + 1 {
+				rule.ResourceNames = append(rule.ResourceNames, fmt.Sprint("c", i))
+			}
+		}
+		meta := metav1.ObjectMeta{Namespace: "t1", Name: name}
+		reader = reader.WithObjects(&corev1.ServiceAccount{ObjectMeta: meta})
+		require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}))
+		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: name}}}))
+	}
+	cached := reader.Build()
+	for allowed, want := range map[string]int{"configmaps": 1, "serviceaccounts/token": 0} {
+		t.Run(allowed, func(t *testing.T) {
+			in := Interceptions{Reader: cached, RBAC: l, Identities: []scoped.Identity{scoped.Account{Namespace: "t1", Name: "acct"}.Identity()},
+				Confirmer: allowing("pods", allowed)}
+			cuts, err := in.Cut(t.Context(), hook("MutatingWebhookConfiguration", "", "pods"))
+			require.NoError(t, err)
+			require.Len(t, cuts, want)
+		})
+	}
+	in := Interceptions{Reader: cached, RBAC: l, Identities: []scoped.Identity{scoped.Account{Namespace: "t1", Name: "acct"}.Identity()},
+		Confirmer: &Confirmer{Ask: func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return true, nil }}}
+	cuts, err := in.Cut(t.Context(), hook("ValidatingWebhookConfiguration", "example.com", many...))
+	require.NoError(t, err)
+	require.Len(t, cuts, 1, "not all is asked about what it intercepts itself")
 }

@@ -33,6 +33,9 @@ type Identities struct {
 	// Proofs prove which bindings installs created. In other namespaces than the ServiceAccount's own, only these bindings count
 	// (docs/adr/0092).
 	Proofs ownerutil.Proofs
+	// Tokens replaces the permissions that a ServiceAccount has and the account does not by the permission to request its tokens, which
+	// is one for each ServiceAccount.
+	Tokens bool
 }
 
 // Resolve replaces the needs whose field Identities is set. It returns, once for each of their namespaces, needs for
@@ -77,7 +80,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	for _, name := range names {
 		key := types.NamespacedName{Namespace: n.Namespace, Name: name}
 		uncovered, err := i.RBAC.UncoveredOf(rbac.ServiceAccount(key.Namespace, key.Name), rbac.SubjectOf(i.Account), i.reach(n.Namespace).Of(key))
-		if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) && limit.User == rbac.ServiceAccount(key.Namespace, key.Name).User {
+		if isTooLarge(err, key) || i.Tokens && len(uncovered) > 0 {
 			out = append(out, tokenNeed(n, key, may()))
 			continue
 		}
@@ -101,6 +104,12 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 		}
 	}
 	return out, nil
+}
+
+// isTooLarge reports whether an error means that a ServiceAccount has more permissions than Remit evaluates.
+func isTooLarge(err error, key types.NamespacedName) bool {
+	limit, ok := errors.AsType[*rbac.LimitError](err)
+	return ok && limit.User == rbac.ServiceAccount(key.Namespace, key.Name).User
 }
 
 // reach selects the bindings of the ServiceAccounts of a namespace that count.

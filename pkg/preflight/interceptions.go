@@ -62,23 +62,16 @@ func (i Interceptions) held(ctx context.Context, asker, name string, d webhook.D
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
 	}
+	asker = fmt.Sprintf("%s %s %t", asker, namespace, len(d.Cluster) > 0)
 	for _, identity := range i.Identities {
-		identities := Identities{Account: identity, RBAC: i.RBAC, Proofs: i.Proofs, In: func(namespace string) ([]string, error) {
-			return scoped.ServiceAccounts(ctx, i.Reader, namespace)
-		}}
-		needs, err := identities.Resolve(hooks.Demanded(name, d, namespace))
-		if err != nil {
-			return false, err
+		report, err := i.examine(ctx, asker, identity, hooks.Demanded(name, d, namespace), false)
+		if err == nil && report.Unasked {
+			report, err = i.examine(ctx, asker+" tokens", identity, hooks.Demanded(name, d, namespace), true)
 		}
-		for k := range needs {
-			needs[k].Granted = false // the API server is asked about permissions of other ServiceAccounts too
-		}
-		report := Examine(identity, needs, func(namespace string) rbac.Permissions {
-			return i.RBAC.LowerBound(rbac.SubjectOf(identity), namespace)
-		})
-		report = i.Confirmer.Confirm(ctx, fmt.Sprintf("%s%s %s %s %t", i.Asker, identity, asker, namespace, len(d.Cluster) > 0), report)
 		switch {
-		case !report.Clear():
+		case err != nil:
+			return false, err
+		case !report.Clear(), report.Unasked: // users of the namespace determine how many questions there are
 			continue
 		case len(report.Unknown) > 0:
 			return false, Undecided(report)
@@ -86,6 +79,24 @@ func (i Interceptions) held(ctx context.Context, asker, name string, d webhook.D
 		return true, nil
 	}
 	return false, nil
+}
+
+// examine returns what an identity is missing to meet needs. tokens replaces the permissions of ServiceAccounts by that to request their tokens.
+func (i Interceptions) examine(ctx context.Context, asker string, identity scoped.Identity, demanded []Need, tokens bool) (Report, error) {
+	identities := Identities{Account: identity, RBAC: i.RBAC, Proofs: i.Proofs, Tokens: tokens, In: func(namespace string) ([]string, error) {
+		return scoped.ServiceAccounts(ctx, i.Reader, namespace)
+	}}
+	needs, err := identities.Resolve(demanded)
+	if err != nil {
+		return Report{}, err
+	}
+	for k := range needs {
+		needs[k].Granted = false // the API server is asked about permissions of other ServiceAccounts too
+	}
+	report := Examine(identity, needs, func(namespace string) rbac.Permissions {
+		return i.RBAC.LowerBound(rbac.SubjectOf(identity), namespace)
+	})
+	return i.Confirmer.Confirm(ctx, fmt.Sprintf("%s%s %s", i.Asker, identity, asker), report), nil
 }
 
 // DescribeCuts describes, in a text of about limit bytes, what was removed.

@@ -69,7 +69,8 @@ func TestInterceptionsAreAskedAboutFirst(t *testing.T) {
 		r.Findings = append(r.Findings, Finding{Missing: []rbacv1.PolicyRule{may("get", "", fmt.Sprint("r", i))}})
 	}
 	r.Findings = append(r.Findings, Finding{Unenforced: true, Missing: []rbacv1.PolicyRule{may("get", "", "last")}})
-	questions, _ := questionsOf(r)
+	questions, _, isComplete := questionsOf(r)
+	require.False(t, isComplete)
 	require.Len(t, questions, MaxReviews)
 	require.Equal(t, []string{"last"}, questions[0].atom.Resources)
 }

@@ -26,10 +26,9 @@ func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, n
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}
-	report := Examine(account.Identity(), NamespaceNeeds(namespaces), func(namespace string) rbac.Permissions {
+	return s.asked(ctx, account, namespaces, func(namespace string) rbac.Permissions {
 		return rbac.Permissions{Namespace: namespace, ReadErrors: []error{err}}
 	})
-	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(namespaces), nil
 }
 
 // withNotKept adds, to the namespaces that the account may get according to RBAC, those for which only the API server knows this.
@@ -43,11 +42,34 @@ func (s NamespaceFilter) withNotKept(ctx context.Context, account scoped.Account
 	if err != nil || len(unknown) == 0 {
 		return seen, err
 	}
-	report := Examine(account.Identity(), NamespaceNeeds(unknown), func(namespace string) rbac.Permissions { return s.RBAC.LowerBound(subject, namespace) })
-	for _, name := range (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(unknown) {
+	allowed, err := s.asked(ctx, account, unknown, func(namespace string) rbac.Permissions { return s.RBAC.LowerBound(subject, namespace) })
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range allowed {
 		isSeen[name] = true
 	}
 	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return !isSeen[name] }), nil
+}
+
+// maxAsked is the number of namespaces about which the API server is asked: a group has no more targets than it lists.
+const maxAsked = 2 * MaxReviews
+
+// asked returns those of the namespaces that the account may get according to the API server. It returns an error if it does not know
+// this of each of them: the roles and copies in a namespace that is no target are removed.
+func (s NamespaceFilter) asked(ctx context.Context, account scoped.Account, namespaces []string, held func(string) rbac.Permissions) (allowed []string, err error) {
+	identity := account.Identity()
+	if len(namespaces) > maxAsked {
+		return nil, AsAccountError(identity, &rbac.LimitError{User: rbac.SubjectOf(identity).User, Namespace: namespaces[maxAsked]})
+	}
+	for some := range slices.Chunk(namespaces, MaxReviews) {
+		report := (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", Examine(identity, NamespaceNeeds(some), held))
+		if len(report.Unknown) > 0 {
+			return nil, Undecided(report)
+		}
+		allowed = append(allowed, report.WithoutFindings(some)...)
+	}
+	return allowed, nil
 }
 
 // NamespaceNeeds returns the needs for getting each of the namespaces.

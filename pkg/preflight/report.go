@@ -81,6 +81,8 @@ type Report struct {
 	// Blind is true if RBAC could not be read completely, or if a ClusterRole of the account has more rules than are kept and a permission
 	// seems to be missing. Not all changes to RBAC then wake the plan.
 	Blind bool
+	// Unasked is true if there were more questions for the API server than MaxReviews.
+	Unasked bool
 	// TooMuch is set if the account has more permissions than Remit examines. Changes to RBAC still wake the plan.
 	TooMuch *rbac.LimitError
 	// Begun is true if part of the plan has already been written.

@@ -107,7 +107,7 @@ type answer struct {
 // other caller that may repeat its questions.
 func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report {
 	subject := rbac.SubjectOf(r.Identity)
-	questions, all := questionsOf(r)
+	questions, all, isComplete := questionsOf(r)
 	if len(questions) == 0 {
 		c.Forget(asker)
 		return r
@@ -125,7 +125,9 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 		next.recheck = c.now().Add(Settling)
 	}
 	c.known.Set(asker, next)
-	return r.confirmed(answers)
+	r = r.confirmed(answers)
+	r.Unasked = !isComplete
+	return r
 }
 
 // recall adds the cached answers to the same questions, except those that must be asked again. It returns false if there are none.
@@ -234,14 +236,20 @@ func questionsAbout(namespace string, rules []rbacv1.PolicyRule) iter.Seq[questi
 
 // questionsOf lists the first MaxReviews questions without duplicates and in a fixed order: what only this check enforces first, then
 // requests and alternatives, and then unknown grants. all is a hash of the identity and all questions; cached answers are valid only while it is unchanged.
-func questionsOf(r Report) (out []question, all string) {
+// isComplete is false if there are more questions.
+func questionsOf(r Report) (out []question, all string, isComplete bool) {
+	isComplete = true
 	b := sha256.New()
 	_, _ = io.WriteString(b, r.Identity.String())
 	seen := map[string]bool{}
 	add := func(questions iter.Seq[question]) {
 		for q := range questions {
 			_, _ = io.WriteString(b, q.key)
-			if !seen[q.key] && len(out) < MaxReviews {
+			switch {
+			case seen[q.key]:
+			case len(out) == MaxReviews:
+				isComplete = false
+			default:
 				seen[q.key] = true
 				out = append(out, q)
 			}
@@ -268,7 +276,7 @@ func questionsOf(r Report) (out []question, all string) {
 			add(questionsAbout(f.Namespace, f.Missing))
 		}
 	}
-	return out, string(b.Sum(nil))
+	return out, string(b.Sum(nil)), isComplete
 }
 
 // confirmed returns the report with its findings sorted into Findings, Allowed and Unknown according to the answers.

@@ -235,9 +235,10 @@ func TestAnswersTakeLittleMemory(t *testing.T) {
 	for key := range known {
 		require.Len(t, key, sha256.Size)
 	}
-	questions, all := questionsOf(Report{Identity: bounded, Findings: findings})
+	require.True(t, got.Unasked)
+	questions, all, _ := questionsOf(Report{Identity: bounded, Findings: findings})
 	require.Len(t, questions, MaxReviews)
 	findings[999].Namespace = "other"
-	_, other := questionsOf(Report{Identity: bounded, Findings: findings})
+	_, other, _ := questionsOf(Report{Identity: bounded, Findings: findings})
 	require.NotEqual(t, all, other, "questions that are not asked count, too")
 }

@@ -41,12 +41,19 @@ func TestRulesThatStrangersAddToAClusterRoleDoNotHideOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rules("get :pods"), got)
 
-	// Many rules that are just kept have no other effect.
-	most, view := large("t1", "most", MaxValues/6), clusterRole("view", "get :pods")
+	// Many rules that are just kept have no other effect. Roles, which users of the namespace write, do not omit ClusterRoles.
+	most, more, view := large("t1", "most", MaxValues/3-1), clusterRole("more", "get :pods"), clusterRole("view", "get :pods")
+	more.Rules = append(more.Rules, large("", "more", MaxValues/8).Rules...)
 	view.Rules = append(view.Rules, large("", "view", MaxValues/4).Rules...)
 	l = given(t, most, binding("t1", "most", ref(kindRole, "most"), me), view, clusterBinding("view", ref(kindClusterRole, "view"), me),
 		clusterRole("small", "get :nodes"), clusterBinding("small", ref(kindClusterRole, "small"), me))
 	h := l.LowerBound(subject, "t1")
+	require.Empty(t, h.ReadErrors)
+	require.Empty(t, h.NotKept)
+	require.True(t, h.Check(append(rules("get :nodes", "get :pods"), most.Rules[:10]...)).Covered())
+	l = given(t, most, binding("t1", "most", ref(kindRole, "most"), me), view, clusterBinding("view", ref(kindClusterRole, "view"), me),
+		more, clusterBinding("more", ref(kindClusterRole, "more"), me), clusterRole("small", "get :nodes"), clusterBinding("small", ref(kindClusterRole, "small"), me))
+	h = l.LowerBound(subject, "t1")
 	require.Empty(t, h.ReadErrors)
 	require.Equal(t, []string{"view"}, h.NotKept, "the largest is omitted")
 	require.True(t, h.Check(append(rules("get :nodes"), most.Rules[:10]...)).Covered())

@@ -5,6 +5,7 @@ package mutants
 func aggregated() []Mutant {
 	const rbac, preflight, excess, csv = "pkg/rbac", "pkg/preflight", "pkg/install/excess", "pkg/controller/csv"
 	const cover, hidden = "TestAClusterRoleWithTooManyRulesIsCoveredOnlyByItself", "TestRulesThatStrangersAddToAClusterRoleDoNotHideOthers"
+	const origin = "TestAPermissionOfUnknownOriginIsReadFromTheAPIServer"
 	const keeps = "TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing"
 	return []Mutant{
 		{
@@ -93,9 +94,63 @@ func aggregated() []Mutant {
 		},
 		{
 			Name: "a-permission-of-unknown-origin-is-denied", Rule: 6, File: excess + "/confirm.go",
-			Old:    "	return len(granted.NotKept) == 0 && ",
-			New:    "	return ",
-			Killer: unit(excess, "TestAPermissionOfUnknownOriginIsNotDenied"),
+			Old:    "	return !c.omitted[scope][rbac.Line(atom)], nil\n",
+			New:    "	return true, nil\n",
+			Killer: unit(excess, origin),
+		},
+		{
+			Name: "a-permission-of-unknown-origin-is-allowed", Rule: 1, File: excess + "/confirm.go",
+			Old:    "	return !c.omitted[scope][rbac.Line(atom)], nil\n",
+			New:    "	return false, nil\n",
+			Killer: unit(excess, origin),
+		},
+		{
+			Name: "clusterroles-that-cannot-be-read-grant-nothing", Rule: 6, File: excess + "/confirm.go",
+			Old:    "client.IgnoreNotFound(err) != nil {\n			return nil, fmt.Errorf(\"get ClusterRole",
+			New:    "client.IgnoreNotFound(err) != nil && false {\n			return nil, fmt.Errorf(\"get ClusterRole",
+			Killer: unit(excess, origin),
+		},
+		{
+			Name: "any-number-of-omitted-clusterroles-is-read", Rule: 8, File: excess + "/confirm.go",
+			Old:    "names[:min(len(names), maxOmitted)]",
+			New:    "names[:max(len(names), 0*maxOmitted)]",
+			Killer: unit(excess, origin),
+		},
+		{
+			Name: "roles-of-a-namespace-omit-clusterroles", Rule: 1, File: rbac + "/gather.go",
+			Old:    "		if p.clusterRole != \"\" {\n			total += p.values",
+			New:    "		if true {\n			total += p.values",
+			Killer: unit(rbac, hidden),
+		},
+		{
+			Name: "unasked-questions-keep-a-webhook", Rule: 1, File: preflight + "/interceptions.go",
+			Old:    "		case !report.Clear(), report.Unasked:",
+			New:    "		case !report.Clear():",
+			Killer: unit(preflight, "TestManyQuestionsDoNotKeepAWebhook"),
+		},
+		{
+			Name: "many-permissions-of-an-identity-cut-a-webhook", Rule: 8, File: preflight + "/interceptions.go",
+			Old:    "		if err == nil && report.Unasked {",
+			New:    "		if false {",
+			Killer: unit(preflight, "TestManyQuestionsDoNotKeepAWebhook"),
+		},
+		{
+			Name: "namespaces-that-are-not-decided-are-no-targets", Rule: 6, File: preflight + "/namespacefilter.go",
+			Old:    "		if len(report.Unknown) > 0 {",
+			New:    "		if false {",
+			Killer: unit(preflight, "TestNamespacesThatAreNotDecidedAreAnError"),
+		},
+		{
+			Name: "any-number-of-namespaces-is-asked-about", Rule: 8, File: preflight + "/namespacefilter.go",
+			Old:    "	if len(namespaces) > maxAsked {",
+			New:    "	if false {",
+			Killer: unit(preflight, "TestNamespacesThatAreNotDecidedAreAnError"),
+		},
+		{
+			Name: "copies-are-deleted-with-a-bloated-clusterrole", Rule: 6, File: "pkg/controller/copiedcsv/pass.go",
+			Old:    " || p.want.isUnknown(found.Namespace)",
+			New:    "",
+			Killer: unit("pkg/controller/copiedcsv", "TestCopiesAreKeptWhileAClusterRoleIsNotKept"),
 		},
 		{
 			Name: "unasked-questions-remove-what-the-account-may-have", Rule: 6, File: excess + "/confirm.go",
@@ -108,6 +163,18 @@ func aggregated() []Mutant {
 			Old:    "		case len(may.NotKept) > 0:\n",
 			New:    "		case false:\n",
 			Killer: unit(csv, "TestWhatAnAccountWithABloatedClusterRoleMayGrantIsAsked"),
+		},
+		{
+			Name: "catalogs-of-tenants-are-served-to-all", Rule: 8, File: "pkg/catalog/pull/pull.go",
+			Old:    "o.Extract, fmt.Sprint(o.MaxFiles, o.MaxContents, o.MaxUnpacked, o.MaxNames))",
+			New:    "o.Extract, fmt.Sprint())",
+			Killer: unit("pkg/catalog/pull", "TestCatalogsThatWereReadWithOtherLimitsAreNotShared"),
+		},
+		{
+			Name: "all-labels-are-sorted", Rule: 8, File: "pkg/controller/metadata.go",
+			Old:    "len(out) == 2*n {",
+			New:    "len(out) < 0 {",
+			Killer: unit("pkg/controller", "TestTheSmallestKeysAreKeptWithoutSortingAll"),
 		},
 	}
 }

@@ -323,14 +323,14 @@ func budget() []Mutant {
 		},
 		{
 			Name: "any-number-of-questions-is-kept", Rule: 8, File: "pkg/preflight/review.go",
-			Old:    " && len(out) < MaxReviews {",
-			New:    " && len(out) >= 0 {",
+			Old:    "			case len(out) == MaxReviews:",
+			New:    "			case len(out) < 0:",
 			Killer: unit("pkg/preflight", "TestAnswersTakeLittleMemory"),
 		},
 		{
 			Name: "questions-that-are-not-asked-do-not-count", Rule: 3, File: "pkg/preflight/review.go",
-			Old:    "			_, _ = io.WriteString(b, q.key)\n			if !seen[q.key] && len(out) < MaxReviews {\n",
-			New:    "			if !seen[q.key] && len(out) < MaxReviews {\n				_, _ = io.WriteString(b, q.key)\n",
+			Old:    "			_, _ = io.WriteString(b, q.key)\n			switch {\n",
+			New:    "			if len(out) < MaxReviews {\n				_, _ = io.WriteString(b, q.key)\n			}\n			switch {\n",
 			Killer: unit("pkg/preflight", "TestAnswersTakeLittleMemory"),
 		},
 		{

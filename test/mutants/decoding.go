@@ -162,8 +162,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "labels-hide-those-that-aggregate", Rule: 8, File: "pkg/controller/metadata.go",
-			Old:    "cmp.Or(cmp.Compare(isFirst(a), isFirst(b)), strings.Compare(a, b))",
-			New:    "cmp.Or(strings.Compare(a, b), isFirst(a))",
+			Old:    "	keep(first)\n",
+			New:    "",
 			Killer: unit("pkg/controller", "TestManyLabelsOfClusterRolesTakeLittleMemory"),
 		},
 		{
@@ -186,8 +186,8 @@ func decoding() []Mutant {
 		},
 		{
 			Name: "labels-hide-those-that-are-read", Rule: 8, File: "pkg/controller/metadata.go",
-			Old:    "		if isRead || others",
-			New:    "		if others",
+			Old:    "	keep(smallest(all, len(read), isRead))\n",
+			New:    "",
 			Killer: unit("pkg/controller", "TestManyLabelsAndAnnotationsTakeLittleMemory"),
 		},
 		{

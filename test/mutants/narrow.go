@@ -35,7 +35,7 @@ func narrow() []Mutant {
 		elsewhere("webhooks-of-deleted-versions-are-not-narrowed", "pkg/controller/csv/reconciler.go", "r.gatherSiblings(ctx, s), r.gatherIntercepting(ctx, s)); err", "r.gatherSiblings(ctx, s)); err", revoked),
 		in("webhooks-are-narrowed-only-as-the-account", 6, "if scoped.ReasonOf(err) == \"\" && !isReported(err) {", "if err != nil {", revoked),
 		in("narrowed-webhooks-make-the-operator-fail", 6, "cuts, err := s.hooks.Within(s.live)", "cuts, err := []webhook.Cut(nil), error(nil)", "TestAWebhookLeavesANamespaceThatNoLongerPermitsIt"),
-		elsewhere("webhooks-are-narrowed-by-the-cache", preflight, "report = i.Confirmer.Confirm(", "_ = i.Confirmer.Confirm(", kept),
+		elsewhere("webhooks-are-narrowed-by-the-cache", preflight, "return i.Confirmer.Confirm(ctx, fmt.Sprintf(\"%s%s %s\", i.Asker, identity, asker), report), nil", "return report, nil", kept),
 		in("webhooks-are-narrowed-by-an-earlier-answer", 1, "&preflight.Confirmer{Ask: r.confirmer.Ask})", "r.confirmer)", kept),
 		elsewhere("webhooks-are-narrowed-without-an-answer", preflight, "return false, Undecided(report)", "return false, nil", kept),
 		in("webhooks-are-compared-with-an-outdated-operatorgroup", 3, "!current.Same(bound)", "current.LeftToOLM", kept),

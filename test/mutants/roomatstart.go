@@ -66,8 +66,8 @@ func roomAtStart() []Mutant {
 		},
 		{
 			Name: "catalogs-in-other-directories-are-the-same", Rule: 0, File: "pkg/catalog/pull/pull.go",
-			Old:    "disk.Key(at.Repository, at.Named, o.Extract)",
-			New:    "disk.Key(at.Repository, at.Named)",
+			Old:    "disk.Key(at.Repository, at.Named, o.Extract, ",
+			New:    "disk.Key(at.Repository, at.Named, ",
 			Killer: unit("pkg/catalog/pull", "TestStoresTheCatalogsOfEachDirectory"),
 		},
 	}

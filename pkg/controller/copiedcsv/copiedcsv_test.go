@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
 	"github.com/remit-olm/remit/test/env/recorded"
 )
@@ -572,4 +573,24 @@ func TestCopiesAreNotRenderedAsMaps(t *testing.T) {
 	require.Empty(t, csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name, "the cache is only read")
 	runtime.ReadMemStats(&end)
 	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(60<<20), "the encoded copy has 1.4 MiB, and each copy takes 2.3 MiB")
+}
+
+// Rules that somebody adds to a ClusterRole of the account, so that it is not kept, remove no copies.
+func TestCopiesAreKeptWhileAClusterRoleIsNotKept(t *testing.T) {
+	w := newWorld(t, group(), "t1", "t2")
+	require.Equal(t, made("t1", "t2"), w.settle())
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "copies"}}
+	w.Get(role)
+	kept := role.Rules
+	for i := range rbac.MaxRoleRules + 1 {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{fmt.Sprint("r", i)}})
+	}
+	role.Rules = rbac.KeptRules(role.Rules)
+	w.Put(role)
+	w.Delete(binding("copies", ""))
+	w.Put(binding("copies", "t1"))
+	require.Equal(t, []string{"remit: delete ClusterServiceVersion t2/op.v1"}, w.settle(), "the account has no ClusterRole there")
+	role.Rules = kept
+	w.Put(role)
+	require.Empty(t, w.settle())
 }

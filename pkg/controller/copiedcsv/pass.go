@@ -86,7 +86,7 @@ func (p *pass) failed(err error, action, namespace string) {
 // deleteUnwanted deletes a copy of the source that Remit created, if the copy is not wanted or its annotations are
 // wrong. A wanted copy is created again when its deletion is observed.
 func (p *pass) deleteUnwanted(ctx context.Context, found *metav1.PartialObjectMetadata) {
-	keep := p.want.undecided || isWanted(p.want, found.Namespace)
+	keep := p.want.undecided || isWanted(p.want, found.Namespace) || p.want.isUnknown(found.Namespace)
 	if keep && isCopyOf(found, p.want) || found.DeletionTimestamp != nil || !p.r.isOwnCopy(found) {
 		return
 	}

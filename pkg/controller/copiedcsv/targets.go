@@ -34,6 +34,15 @@ type wanted struct {
 	// undecided is true if existing copies are to be kept, but no copies are to be written, because the phase is not known yet
 	// or the cache contains only a part of the ClusterServiceVersion.
 	undecided bool
+	// unknown are the namespaces, sorted, of which only the API server knows whether the account may create copies. Existing copies are
+	// kept.
+	unknown []string
+}
+
+// isUnknown reports whether only the API server knows whether a namespace should have a copy.
+func (w wanted) isUnknown(namespace string) bool {
+	_, found := slices.BinarySearch(w.unknown, namespace)
+	return found
 }
 
 // want determines the copies that should exist, according to the cache.
@@ -83,7 +92,10 @@ func (r *Reconciler) gatherTargets(ctx context.Context, w *wanted) error {
 	if targets, err = r.existing(ctx, w, targets); err != nil {
 		return err
 	}
-	w.namespaces, err = r.RBAC.Covered(rbac.SubjectOf(w.account.Identity()), targets, createRules)
+	subject := rbac.SubjectOf(w.account.Identity())
+	if w.namespaces, err = r.RBAC.Covered(subject, targets, createRules); err == nil {
+		w.unknown, err = r.RBAC.NotKept(subject, slices.DeleteFunc(targets, func(name string) bool { return isWanted(*w, name) }))
+	}
 	return withoutProblems(preflight.AsAccountError(w.account.Identity(), err))
 }
 

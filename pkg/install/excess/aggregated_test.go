@@ -2,11 +2,13 @@ package excess
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,22 +65,50 @@ func TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing(t *testing.
 	}
 }
 
-// The account has a permission through a binding of Remit, and perhaps also through a ClusterRole whose rules are not kept.
-func TestAPermissionOfUnknownOriginIsNotDenied(t *testing.T) {
+// The account has a permission through a binding of Remit, and perhaps also through a ClusterRole whose rules are not kept. The API server
+// knows whether the ClusterRole grants it: rules that somebody has added must neither remove it nor justify it.
+func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 	t.Parallel()
 	pods := may("get", "pods")
-	for want, notKept := range [][]string{{"admin"}, nil} {
+	missing, failed := apierrors.NewNotFound(rbacv1.Resource("clusterroles"), "admin"), errors.New("no answer")
+	var many []string
+	for i := range maxOmitted {
+		many = append(many, fmt.Sprint("a", i))
+	}
+	for name, row := range map[string]struct {
+		notKept []string
+		rules   []rbacv1.PolicyRule
+		err     error
+		denied  bool
+	}{
+		"the ClusterRole grants it":            {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "nodes"), may("*", "pods")}},
+		"it does not grant it":                 {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "pods")}, denied: true},
+		"it was deleted":                       {notKept: []string{"admin"}, err: missing, denied: true},
+		"it cannot be read":                    {notKept: []string{"admin"}, err: failed},
+		"it is one of too many":                {notKept: append(many, "admin"), rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"there is no ClusterRole of this kind": {rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+	} {
 		account := Account{
-			Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, NotKept: notKept} },
+			Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, NotKept: row.notKept} },
 			Held: func(ns string) rbac.Permissions {
 				return rbac.Permissions{Namespace: ns, Rules: []rbacv1.PolicyRule{pods}}
+			},
+			RulesOf: func(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
+				if ref.Name != "admin" {
+					return nil, nil
+				}
+				return row.rules, row.err
 			},
 		}
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", Labels: map[string]string{names.LabelPermissionsHash: "x"}}}
 		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 			return atom.Resources[0] == "pods", nil
 		}, rbac.Subject{}, []Object{{Object: role, Scope: "ns", Missing: []rbacv1.PolicyRule{pods}, Alternative: may("escalate", "roles")}})
-		require.NoError(t, err)
-		require.Len(t, confirmed, want)
+		if row.err != nil && !row.denied {
+			require.ErrorIs(t, err, row.err, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, row.denied, len(confirmed) > 0, name)
 	}
 }

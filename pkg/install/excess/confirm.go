@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -30,7 +33,7 @@ func Kept(holder string) string {
 // them. ClusterRoles of the account do not have this effect, because others may add rules to them (docs/adr/0105): nothing is removed
 // because a question was not asked. It returns an error if the API server cannot decide.
 func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
-	c := confirmation{ask: ask, account: a, subject: subject, answers: map[string]answer{}}
+	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string]bool{}}
 	var out []Object
 	for _, o := range objs {
 		confirmed, err := c.confirm(ctx, o)
@@ -58,7 +61,10 @@ type confirmation struct {
 	ask     Reviewer
 	account Account
 	subject rbac.Subject
+	objs    []Object
 	answers map[string]answer
+	// omitted contains the permissions that ClusterRoles of the account grant whose rules are not kept, by scope.
+	omitted map[string]map[string]bool
 }
 
 func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
@@ -96,23 +102,81 @@ func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.Pol
 	if err != nil {
 		return undecided, err
 	}
+	owes := false
+	if ok {
+		if owes, err = c.owes(scope, atom); err != nil {
+			return undecided, err
+		}
+	}
 	is := denied
-	if ok && !c.account.owes(scope, atom) {
+	if ok && !owes {
 		is = allowed
 	}
 	c.answers[key] = is
 	return is, nil
 }
 
-// owes reports whether the account has a permission only through bindings that Remit has created. It is not known whether one of its
-// other ClusterRoles contains the permission if one of them has too many rules.
-func (a Account) owes(scope string, atom rbacv1.PolicyRule) bool {
+// owes reports whether the account has a permission only through bindings that Remit has created. Those of its other ClusterRoles whose
+// rules are not kept are read from the API server: an excess must not justify itself because somebody has added rules to one of them.
+func (c *confirmation) owes(scope string, atom rbacv1.PolicyRule) (bool, error) {
 	rules := []rbacv1.PolicyRule{atom}
-	if a.Held == nil || !a.Held(scope).Set().Covers(rules) {
-		return false
+	if c.account.Held == nil || !c.account.Held(scope).Set().Covers(rules) {
+		return false, nil
 	}
-	granted := a.Granted(scope)
-	return len(granted.NotKept) == 0 && !granted.Set().Covers(rules)
+	granted := c.account.Granted(scope)
+	if len(granted.NotKept) == 0 || granted.Set().Covers(rules) {
+		return !granted.Set().Covers(rules), nil
+	}
+	if c.omitted[scope] == nil {
+		var err error
+		if c.omitted[scope], err = c.readOmitted(scope, granted.NotKept); err != nil {
+			return false, err
+		}
+	}
+	return !c.omitted[scope][rbac.Line(atom)], nil
+}
+
+// maxOmitted is the number of ClusterRoles whose rules are not kept that are read for one scope. Others count as if they granted nothing.
+const maxOmitted = 10
+
+// reading allows one ClusterRole at a time to be in memory whose rules are not kept. Each is up to 1.5 MiB of JSON.
+var reading sync.Mutex
+
+// readOmitted returns which of the permissions that the objects grant in a scope the ClusterRoles grant, too.
+func (c *confirmation) readOmitted(scope string, names []string) (map[string]bool, error) {
+	has := map[string]bool{}
+	for _, name := range names[:min(len(names), maxOmitted)] {
+		if err := c.readRole(name, scope, has); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get ClusterRole %q, whose rules are not kept: %w", name, err)
+		}
+	}
+	return has, nil
+}
+
+func (c *confirmation) readRole(name, scope string, has map[string]bool) error {
+	reading.Lock()
+	defer reading.Unlock()
+	rules, err := c.account.RulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: name}, scope)
+	if err != nil {
+		return err
+	}
+	set, asked := rbac.NewSet(rules), 0
+	for _, o := range c.objs {
+		if o.Scope != scope {
+			continue
+		}
+		for _, rule := range append(slices.Clone(o.Missing), o.Alternative) {
+			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
+				if asked++; asked > maxReviews {
+					return nil
+				}
+				if set.Covers([]rbacv1.PolicyRule{atom}) {
+					has[rbac.Line(atom)] = true
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // isTooLarge reports whether Roles of the account in a scope, without those that Remit has bound, exceed what Remit reads. The error
