@@ -65,7 +65,7 @@ func (s NamespaceFilter) asked(ctx context.Context, account scoped.Account, name
 	for some := range slices.Chunk(namespaces, MaxReviews) {
 		report := (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", Examine(identity, NamespaceNeeds(some), held))
 		if len(report.Unknown) > 0 {
-			return nil, Undecided(report)
+			return nil, &scoped.UndecidedError{Err: Undecided(report)}
 		}
 		allowed = append(allowed, report.WithoutFindings(some)...)
 	}

@@ -61,6 +61,8 @@ type Permissions struct {
 	// NotKept contains the names of the subject's ClusterRoles whose rules are not part of Rules, because there are too many. They
 	// are no error: others than the subject may have added the rules. If it is not empty, the subject has more permissions than Rules.
 	NotKept []string
+	// Partial is true if LowerBound omits what the subject is granted only in the namespace, because its roles there are too large.
+	Partial bool
 
 	set *prepared
 	// bound contains the names of the subject's ClusterRoles.
@@ -130,7 +132,7 @@ func (l Listers) LowerBoundOf(s Subject, namespace string, counts func(Binding) 
 		return h
 	}
 	h = l.permissionsOf(s, ClusterScope, counts)
-	h.Namespace = namespace
+	h.Namespace, h.Partial = namespace, true
 	return h
 }
 

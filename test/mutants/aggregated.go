@@ -94,14 +94,14 @@ func aggregated() []Mutant {
 		},
 		{
 			Name: "a-permission-of-unknown-origin-is-denied", Rule: 6, File: excess + "/confirm.go",
-			Old:    "	return !c.omitted[scope][rbac.Line(atom)], nil\n",
-			New:    "	return true, nil\n",
+			Old:    "	case slices.ContainsFunc(granted.NotKept, has):",
+			New:    "	case false:",
 			Killer: unit(excess, origin),
 		},
 		{
 			Name: "a-permission-of-unknown-origin-is-allowed", Rule: 1, File: excess + "/confirm.go",
-			Old:    "	return !c.omitted[scope][rbac.Line(atom)], nil\n",
-			New:    "	return false, nil\n",
+			Old:    "	case isOwed, slices.ContainsFunc(held.NotKept, has):",
+			New:    "	case false:",
 			Killer: unit(excess, origin),
 		},
 		{
@@ -112,9 +112,21 @@ func aggregated() []Mutant {
 		},
 		{
 			Name: "any-number-of-omitted-clusterroles-is-read", Rule: 8, File: excess + "/confirm.go",
-			Old:    "names[:min(len(names), maxOmitted)]",
-			New:    "names[:max(len(names), 0*maxOmitted)]",
+			Old:    "roles[:min(len(roles), maxOmitted)]",
+			New:    "roles[:max(len(roles), 0*maxOmitted)]",
 			Killer: unit(excess, origin),
+		},
+		{
+			Name: "too-many-roles-justify-an-excess", Rule: 1, File: excess + "/confirm.go",
+			Old:    "held.Partial || len(held.ReadErrors) > 0 || held",
+			New:    "held",
+			Killer: unit(excess, origin),
+		},
+		{
+			Name: "permissions-that-are-not-examined-are-removed", Rule: 6, File: excess + "/confirm.go",
+			Old:    "		return undecided, nil\n	case slices.ContainsFunc(granted",
+			New:    "		return denied, nil\n	case slices.ContainsFunc(granted",
+			Killer: unit(excess, "TestPermissionsThatAreNotExaminedRemoveNothing"),
 		},
 		{
 			Name: "roles-of-a-namespace-omit-clusterroles", Rule: 1, File: rbac + "/gather.go",

@@ -66,8 +66,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "reviews-count-bindings-of-remit", Rule: 2, File: "pkg/install/excess/confirm.go",
-			Old:    "if ok && !owes {",
-			New:    "if ok && (!owes || true) {",
+			Old:    "if is, err = c.origin(scope, atom); err != nil {",
+			New:    "if is = allowed; err != nil {",
 			Killer: unit("pkg/install/excess", "TestBindingsOfRemitDoNotJustifyThemselves"),
 		},
 		{

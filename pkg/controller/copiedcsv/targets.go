@@ -82,6 +82,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, w *wanted) error {
 	}
 	targets, err := lookup.Targets(ctx, w.group, preflight.NamespaceFilter{RBAC: r.RBAC, Ask: r.ask})
 	if err != nil {
+		w.undecided = scoped.ReasonOf(err) == scoped.AccountHoldsTooMuch // it may still be allowed to create them
 		return withoutProblems(err)
 	}
 	if slices.Equal(targets, []string{w.key.Namespace}) {

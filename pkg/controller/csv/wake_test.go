@@ -37,7 +37,7 @@ func TestTheWatchRecordsOrphaningDeletions(t *testing.T) {
 	orphaning := deleting.DeepCopy()
 	orphaning.Finalizers = []string{metav1.FinalizerOrphanDependents}
 	none := source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
-	w.r.secrets, w.r.replaced = &secretWatches{}, &status.Replaced{}
+	w.r.secrets, w.r.replaced, w.r.rivals = &secretWatches{}, &status.Replaced{}, &rivals{}
 	added := handlers.Of(t, deleting, w.client.Scheme(), func(mgr ctrl.Manager) error { return w.r.SetupWithManager(t.Context(), mgr, none) })
 	for !w.r.orphaning.Includes(deleting) {
 		select {

@@ -154,6 +154,9 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.unpackTimeout = unpackTimeout(og)
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
 	switch w.input.Targets, err = lookup.Targets(ctx, og, preflight.NamespaceFilter{RBAC: w.tracked, Ask: r.ask}); {
+	case errors.As(err, new(*scoped.UndecidedError)):
+		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("cannot determine all target namespaces of OperatorGroup %s; Remit tries again", og.Name)}
+		w.after = unreadablePause
 	case err != nil:
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 	case len(w.input.Targets) == 0:

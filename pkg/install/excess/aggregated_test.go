@@ -75,22 +75,34 @@ func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 	for i := range maxOmitted {
 		many = append(many, fmt.Sprint("a", i))
 	}
+	many = append(many, "admin")
 	for name, row := range map[string]struct {
+		// notKept are the account's ClusterRoles without those that Remit has bound, and bound are all.
 		notKept []string
+		bound   *rbac.Permissions
 		rules   []rbacv1.PolicyRule
 		err     error
 		denied  bool
 	}{
-		"the ClusterRole grants it":            {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "nodes"), may("*", "pods")}},
-		"it does not grant it":                 {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "pods")}, denied: true},
-		"it was deleted":                       {notKept: []string{"admin"}, err: missing, denied: true},
-		"it cannot be read":                    {notKept: []string{"admin"}, err: failed},
-		"it is one of too many":                {notKept: append(many, "admin"), rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
-		"there is no ClusterRole of this kind": {rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"the ClusterRole grants it":                               {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "nodes"), may("*", "pods")}},
+		"it does not grant it":                                    {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "pods")}, denied: true},
+		"it was deleted":                                          {notKept: []string{"admin"}, err: missing, denied: true},
+		"it cannot be read":                                       {notKept: []string{"admin"}, err: failed},
+		"it is one of too many":                                   {notKept: many, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"it is one that Remit has bound":                          {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"another authorizer allows it":                            {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("list", "pods")}},
+		"only another authorizer allows it":                       {bound: &rbac.Permissions{}},
+		"there are too many Roles":                                {bound: &rbac.Permissions{ReadErrors: []error{&rbac.LimitError{}}}, denied: true},
+		"there are too many in a target":                          {bound: &rbac.Permissions{Partial: true}, denied: true},
+		"there are too many Roles, and the ClusterRole grants it": {notKept: []string{"admin"}, bound: &rbac.Permissions{Partial: true}, rules: []rbacv1.PolicyRule{may("*", "pods")}},
+		"there is no ClusterRole of this kind":                    {rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
 	} {
 		account := Account{
 			Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, NotKept: row.notKept} },
 			Held: func(ns string) rbac.Permissions {
+				if row.bound != nil {
+					return *row.bound
+				}
 				return rbac.Permissions{Namespace: ns, Rules: []rbacv1.PolicyRule{pods}}
 			},
 			RulesOf: func(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
@@ -110,5 +122,33 @@ func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, row.denied, len(confirmed) > 0, name)
+	}
+}
+
+// Many permissions of earlier objects do not make those of later ones exceed the account.
+func TestPermissionsThatAreNotExaminedRemoveNothing(t *testing.T) {
+	t.Parallel()
+	has := rbac.Permissions{NotKept: []string{"admin"}}
+	for names, want := range map[int]int{maxExamined / 2: 0, maxExamined + 1: 0} {
+		large := may("get", "configmaps")
+		for i := range names {
+			large.ResourceNames = append(large.ResourceNames, fmt.Sprint(i))
+		}
+		pods := may("get", "pods")
+		account := Account{
+			Granted: func(string) rbac.Permissions { return has },
+			Held: func(string) rbac.Permissions {
+				return rbac.Permissions{Rules: []rbacv1.PolicyRule{pods, may("get", "configmaps")}}
+			},
+			RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{pods}, nil },
+		}
+		object := func(rule rbacv1.PolicyRule) Object {
+			return Object{Object: &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: rule.Resources[0]}}, Scope: "ns", Missing: []rbacv1.PolicyRule{rule}, Alternative: may("escalate", "roles")}
+		}
+		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+			return atom.Resources[0] == "pods", nil
+		}, rbac.Subject{}, []Object{object(large), object(pods)})
+		require.NoError(t, err)
+		require.Len(t, confirmed, want+1, "only the first object")
 	}
 }

@@ -33,7 +33,7 @@ func Kept(holder string) string {
 // them. ClusterRoles of the account do not have this effect, because others may add rules to them (docs/adr/0105): nothing is removed
 // because a question was not asked. It returns an error if the API server cannot decide.
 func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
-	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string]bool{}}
+	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string][]string{}}
 	var out []Object
 	for _, o := range objs {
 		confirmed, err := c.confirm(ctx, o)
@@ -63,8 +63,9 @@ type confirmation struct {
 	subject rbac.Subject
 	objs    []Object
 	answers map[string]answer
-	// omitted contains the permissions that ClusterRoles of the account grant whose rules are not kept, by scope.
-	omitted map[string]map[string]bool
+	// omitted contains the names of the account's ClusterRoles whose rules are not kept and that grant a permission, by scope and by the
+	// Line of the permission.
+	omitted map[string]map[string][]string
 }
 
 func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
@@ -102,78 +103,103 @@ func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.Pol
 	if err != nil {
 		return undecided, err
 	}
-	owes := false
+	is := denied
 	if ok {
-		if owes, err = c.owes(scope, atom); err != nil {
+		if is, err = c.origin(scope, atom); err != nil {
 			return undecided, err
 		}
-	}
-	is := denied
-	if ok && !owes {
-		is = allowed
 	}
 	c.answers[key] = is
 	return is, nil
 }
 
-// owes reports whether the account has a permission only through bindings that Remit has created. Those of its other ClusterRoles whose
-// rules are not kept are read from the API server: an excess must not justify itself because somebody has added rules to one of them.
-func (c *confirmation) owes(scope string, atom rbacv1.PolicyRule) (bool, error) {
+// origin returns denied for a permission that the account has only through bindings that Remit has created. The ClusterRoles whose rules
+// are not kept are read from the API server: an excess must not justify itself because somebody has added rules to one of them. Users
+// of a namespace who bind Roles there until they are more than Remit evaluates must not achieve that either.
+func (c *confirmation) origin(scope string, atom rbacv1.PolicyRule) (answer, error) {
 	rules := []rbacv1.PolicyRule{atom}
-	if c.account.Held == nil || !c.account.Held(scope).Set().Covers(rules) {
-		return false, nil
+	if c.account.Held == nil {
+		return allowed, nil
 	}
-	granted := c.account.Granted(scope)
-	if len(granted.NotKept) == 0 || granted.Set().Covers(rules) {
-		return !granted.Set().Covers(rules), nil
+	held, granted := c.account.Held(scope), c.account.Granted(scope)
+	if granted.Set().Covers(rules) {
+		return allowed, nil
+	}
+	isOwed := held.Partial || len(held.ReadErrors) > 0 || held.Set().Covers(rules)
+	if len(held.NotKept) == 0 && len(granted.NotKept) == 0 {
+		if isOwed {
+			return denied, nil
+		}
+		return allowed, nil // by another authorizer
 	}
 	if c.omitted[scope] == nil {
 		var err error
-		if c.omitted[scope], err = c.readOmitted(scope, granted.NotKept); err != nil {
-			return false, err
+		if c.omitted[scope], err = c.readOmitted(scope, slices.Concat(granted.NotKept, held.NotKept)); err != nil {
+			return undecided, err
 		}
 	}
-	return !c.omitted[scope][rbac.Line(atom)], nil
+	grants, examined := c.omitted[scope][rbac.Line(atom)]
+	has := func(role string) bool { return slices.Contains(grants, role) }
+	switch {
+	case !examined:
+		return undecided, nil
+	case slices.ContainsFunc(granted.NotKept, has):
+		return allowed, nil
+	case isOwed, slices.ContainsFunc(held.NotKept, has):
+		return denied, nil
+	}
+	return allowed, nil
 }
 
-// maxOmitted is the number of ClusterRoles whose rules are not kept that are read for one scope. Others count as if they granted nothing.
-const maxOmitted = 10
+const (
+	// maxOmitted is the number of ClusterRoles whose rules are not kept that are read for one scope. Others count as if they granted
+	// nothing.
+	maxOmitted = 10
+	// maxExamined is the number of permissions for which they are read. Others are undecided.
+	maxExamined = 20_000
+)
 
 // reading allows one ClusterRole at a time to be in memory whose rules are not kept. Each is up to 1.5 MiB of JSON.
 var reading sync.Mutex
 
-// readOmitted returns which of the permissions that the objects grant in a scope the ClusterRoles grant, too.
-func (c *confirmation) readOmitted(scope string, names []string) (map[string]bool, error) {
-	has := map[string]bool{}
-	for _, name := range names[:min(len(names), maxOmitted)] {
-		if err := c.readRole(name, scope, has); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get ClusterRole %q, whose rules are not kept: %w", name, err)
-		}
-	}
-	return has, nil
-}
-
-func (c *confirmation) readRole(name, scope string, has map[string]bool) error {
-	reading.Lock()
-	defer reading.Unlock()
-	rules, err := c.account.RulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: name}, scope)
-	if err != nil {
-		return err
-	}
-	set, asked := rbac.NewSet(rules), 0
+// readOmitted returns which of the ClusterRoles grant each permission that the objects grant in a scope.
+func (c *confirmation) readOmitted(scope string, roles []string) (map[string][]string, error) {
+	slices.Sort(roles)
+	roles = slices.Compact(roles)
+	grants, atoms := map[string][]string{}, []rbacv1.PolicyRule{}
 	for _, o := range c.objs {
 		if o.Scope != scope {
 			continue
 		}
 		for _, rule := range append(slices.Clone(o.Missing), o.Alternative) {
 			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
-				if asked++; asked > maxReviews {
-					return nil
-				}
-				if set.Covers([]rbacv1.PolicyRule{atom}) {
-					has[rbac.Line(atom)] = true
+				line := rbac.Line(atom)
+				if _, known := grants[line]; !known && len(atoms) < maxExamined {
+					grants[line], atoms = nil, append(atoms, atom)
 				}
 			}
+		}
+	}
+	for _, role := range roles[:min(len(roles), maxOmitted)] {
+		if err := c.readRole(role, scope, atoms, grants); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("get ClusterRole %q, whose rules are not kept: %w", role, err)
+		}
+	}
+	return grants, nil
+}
+
+func (c *confirmation) readRole(role, scope string, atoms []rbacv1.PolicyRule, grants map[string][]string) error {
+	reading.Lock()
+	defer reading.Unlock()
+	rules, err := c.account.RulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: role}, scope)
+	if err != nil {
+		return err
+	}
+	set := rbac.NewSet(rules)
+	for _, atom := range atoms {
+		if set.Covers([]rbacv1.PolicyRule{atom}) {
+			line := rbac.Line(atom)
+			grants[line] = append(grants[line], role)
 		}
 	}
 	return nil

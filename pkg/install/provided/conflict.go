@@ -3,6 +3,7 @@ package provided
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -331,7 +332,7 @@ func managing(api API) []rbacv1.PolicyRule {
 
 // ignoreProblem returns nil if another OperatorGroup has no usable account or targets, and therefore no claims.
 func ignoreProblem(err error) error {
-	if scoped.ReasonOf(err) != "" {
+	if scoped.ReasonOf(err) != "" || errors.As(err, new(*scoped.UndecidedError)) {
 		return nil
 	}
 	return err

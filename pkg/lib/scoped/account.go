@@ -81,6 +81,14 @@ func (e *Error) Text() message.Text {
 	return message.Lines(message.Sprintf("%s or apply:", e.Message), e.Help)
 }
 
+// UndecidedError means that the API server could not decide which namespaces an account is allowed to get. Another attempt is needed.
+type UndecidedError struct{ Err error }
+
+func (e *UndecidedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UndecidedError) Unwrap() error { return e.Err }
+
 // NotEnrolled returns the Error that reports that this program is not allowed to request tokens for the account.
 func NotEnrolled(a Account) *Error {
 	return &Error{Reason: AccountNotEnrolled, Namespace: a.Namespace, Message: fmt.Sprintf(
