@@ -130,7 +130,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/rbac", "TestAStrangersLargeBindingIsLookedUpOnce"),
 		},
 		{
-			Name: "large-bindings-wake-nobody", Rule: 8, File: "pkg/rbac/interest_lookups.go",
+			Name: "changes-of-large-bindings-are-missed", Rule: 8, File: "pkg/rbac/interest_lookups.go",
 			Old:    "		return []string{largeKey(namespace)}",
 			New:    "		return nil",
 			Killer: unit("pkg/rbac", "TestAStrangersBindingConcernsOnlyItsNamespace"),

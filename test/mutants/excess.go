@@ -66,8 +66,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "reviews-count-bindings-of-remit", Rule: 2, File: "pkg/install/excess/confirm.go",
-			Old:    "if is, err = c.origin(scope, atom); err != nil {",
-			New:    "if is = allowed; err != nil {",
+			Old:    "	if isOwed {\n		return ofRemit, nil",
+			New:    "	if isOwed {\n		return another, nil",
 			Killer: unit("pkg/install/excess", "TestBindingsOfRemitDoNotJustifyThemselves"),
 		},
 		{

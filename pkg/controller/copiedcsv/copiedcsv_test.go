@@ -575,7 +575,7 @@ func TestCopiesAreNotRenderedAsMaps(t *testing.T) {
 	require.Less(t, end.TotalAlloc-start.TotalAlloc, uint64(60<<20), "the encoded copy has 1.4 MiB, and each copy takes 2.3 MiB")
 }
 
-// Rules that somebody adds to a ClusterRole of the account, so that it is not kept, remove no copies.
+// Copies are kept while a ClusterRole of the account has too many rules to be kept.
 func TestCopiesAreKeptWhileAClusterRoleIsNotKept(t *testing.T) {
 	w := newWorld(t, group(), "t1", "t2")
 	require.Equal(t, made("t1", "t2"), w.settle())

@@ -37,8 +37,8 @@ const (
 const (
 	// maxNames is the number of names of Deployments, Services and ServiceAccounts by which a ClusterServiceVersion is indexed.
 	maxNames = 20
-	// maxWoken is the number of ClusterServiceVersions that one event wakes because they may wait for its object. More of them are
-	// woken only by their retries.
+	// maxWoken is the number of ClusterServiceVersions that one event wakes because they may wait for its object. If users of the namespace
+	// create more, some of these wait until something else changes.
 	maxWoken = 500
 )
 

@@ -85,3 +85,23 @@ func TestAnOperatorGroupThatIsBeingDeletedInstallsNothing(t *testing.T) {
 	require.NotNil(t, w.blocked)
 	require.Equal(t, "OperatorGroup ns/og is being deleted; nothing can be installed", w.blocked.Message)
 }
+
+// Without another attempt, a Subscription would wait for an unrelated event. Its condition names no namespace that its readers may not see.
+func TestUndecidedTargetsAreTriedAgain(t *testing.T) {
+	sub := subscription("a", operatorsv1alpha1.ApprovalAutomatic)
+	og := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"}, Spec: operatorsv1.OperatorGroupSpec{
+		ServiceAccountName: "acct", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
+	secret := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "secret", Labels: map[string]string{"a": "b"}}}
+	acct := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "acct"}}
+	c := fake.NewClientBuilder().WithScheme(proofs.Scheme()).WithObjects(sub, og, acct, secret).WithStatusSubresource(sub).Build()
+	live := interceptor.NewClient(c, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return errors.New("no answer")
+	}})
+	r, err := New(Options{Client: live, Live: live, Catalogs: &catalog.Store{}, RBAC: rbac.Unreadable(errors.New("not in this test")),
+		Recorder: events.NewFakeRecorder(10), Proofs: proofs.Keys(), GlobalCatalogNamespace: "olm"})
+	require.NoError(t, err)
+	w, err := r.gather(t.Context(), "ns", r.RBAC)
+	require.NoError(t, err)
+	require.Equal(t, "cannot determine all target namespaces of OperatorGroup og; Remit tries again", w.blocked.Message)
+	require.Equal(t, unreadablePause, w.after)
+}

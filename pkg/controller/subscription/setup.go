@@ -30,7 +30,7 @@ const (
 	// workers is the maximum number of namespaces that are resolved concurrently.
 	workers = 4
 	// unreadablePause is the delay before checking again which namespaces an account is allowed to get. It is used only if
-	// RBAC cannot be read.
+	// RBAC cannot be read or the API server has not decided this.
 	unreadablePause = time.Minute
 )
 

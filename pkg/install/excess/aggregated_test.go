@@ -66,7 +66,7 @@ func TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing(t *testing.
 }
 
 // The account has a permission through a binding of Remit, and perhaps also through a ClusterRole whose rules are not kept. The API server
-// knows whether the ClusterRole grants it: rules that somebody has added must neither remove it nor justify it.
+// knows whether the ClusterRole grants it. Rules that are added to the ClusterRole must neither remove the permission nor justify it.
 func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 	t.Parallel()
 	pods := may("get", "pods")
@@ -80,25 +80,36 @@ func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 		// notKept are the account's ClusterRoles without those that Remit has bound, and bound are all.
 		notKept []string
 		bound   *rbac.Permissions
-		rules   []rbacv1.PolicyRule
-		err     error
-		denied  bool
+		// everywhere is true if the account has the permission in the whole cluster.
+		everywhere bool
+		rules      []rbacv1.PolicyRule
+		err        error
+		denied     bool
 	}{
-		"the ClusterRole grants it":                               {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "nodes"), may("*", "pods")}},
-		"it does not grant it":                                    {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "pods")}, denied: true},
-		"it was deleted":                                          {notKept: []string{"admin"}, err: missing, denied: true},
-		"it cannot be read":                                       {notKept: []string{"admin"}, err: failed},
-		"it is one of too many":                                   {notKept: many, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
-		"it is one that Remit has bound":                          {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
-		"another authorizer allows it":                            {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("list", "pods")}},
-		"only another authorizer allows it":                       {bound: &rbac.Permissions{}},
-		"there are too many Roles":                                {bound: &rbac.Permissions{ReadErrors: []error{&rbac.LimitError{}}}, denied: true},
-		"there are too many in a target":                          {bound: &rbac.Permissions{Partial: true}, denied: true},
-		"there are too many Roles, and the ClusterRole grants it": {notKept: []string{"admin"}, bound: &rbac.Permissions{Partial: true}, rules: []rbacv1.PolicyRule{may("*", "pods")}},
-		"there is no ClusterRole of this kind":                    {rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"the ClusterRole grants it":                                 {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "nodes"), may("*", "pods")}},
+		"it does not grant it":                                      {notKept: []string{"admin"}, rules: []rbacv1.PolicyRule{may("list", "pods")}, denied: true},
+		"it was deleted":                                            {notKept: []string{"admin"}, err: missing, denied: true},
+		"it cannot be read":                                         {notKept: []string{"admin"}, err: failed},
+		"it is one of too many":                                     {notKept: many, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"it is one that Remit has bound":                            {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"another authorizer allows it":                              {bound: &rbac.Permissions{NotKept: []string{"admin"}}, rules: []rbacv1.PolicyRule{may("list", "pods")}},
+		"only another authorizer allows it":                         {bound: &rbac.Permissions{}},
+		"RBAC cannot be read":                                       {bound: &rbac.Permissions{ReadErrors: []error{failed}}, err: failed},
+		"there are too many Roles, and it has it everywhere":        {bound: &rbac.Permissions{ReadErrors: []error{&rbac.LimitError{}}}, everywhere: true},
+		"it is one that Remit has bound, after too many of its own": {notKept: many[:maxOmitted], bound: &rbac.Permissions{NotKept: many}, rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
+		"Remit has bound too many":                                  {bound: &rbac.Permissions{NotKept: many}, denied: true},
+		"there are too many Roles":                                  {bound: &rbac.Permissions{ReadErrors: []error{&rbac.LimitError{}}}, denied: true},
+		"there are too many in a target":                            {bound: &rbac.Permissions{Partial: true}, denied: true},
+		"there are too many Roles, and the ClusterRole grants it":   {notKept: []string{"admin"}, bound: &rbac.Permissions{Partial: true}, rules: []rbacv1.PolicyRule{may("*", "pods")}},
+		"there is no ClusterRole of this kind":                      {rules: []rbacv1.PolicyRule{may("*", "pods")}, denied: true},
 	} {
 		account := Account{
-			Granted: func(ns string) rbac.Permissions { return rbac.Permissions{Namespace: ns, NotKept: row.notKept} },
+			Granted: func(ns string) rbac.Permissions {
+				if ns == rbac.ClusterScope && row.everywhere {
+					return rbac.Permissions{Rules: []rbacv1.PolicyRule{pods}}
+				}
+				return rbac.Permissions{Namespace: ns, NotKept: row.notKept}
+			},
 			Held: func(ns string) rbac.Permissions {
 				if row.bound != nil {
 					return *row.bound
@@ -125,30 +136,54 @@ func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 	}
 }
 
-// Many permissions of earlier objects do not make those of later ones exceed the account.
+// grants returns what grants a rule in a namespace, and does not fit into a ClusterRole that is kept.
+func grants(rule rbacv1.PolicyRule) Object {
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: rule.Resources[0]}}
+	return Object{Object: role, Scope: "ns", Missing: []rbacv1.PolicyRule{rule}, Alternative: may("escalate", "roles")}
+}
+
+func named(n int) rbacv1.PolicyRule {
+	rule := may("get", "configmaps")
+	for i := range n {
+		rule.ResourceNames = append(rule.ResourceNames, fmt.Sprint(i))
+	}
+	return rule
+}
+
+// The account has a ClusterRole whose rules are not kept. Nothing is removed because there are too many permissions to examine.
 func TestPermissionsThatAreNotExaminedRemoveNothing(t *testing.T) {
 	t.Parallel()
-	has := rbac.Permissions{NotKept: []string{"admin"}}
-	for names, want := range map[int]int{maxExamined / 2: 0, maxExamined + 1: 0} {
-		large := may("get", "configmaps")
-		for i := range names {
-			large.ResourceNames = append(large.ResourceNames, fmt.Sprint(i))
-		}
-		pods := may("get", "pods")
-		account := Account{
-			Granted: func(string) rbac.Permissions { return has },
-			Held: func(string) rbac.Permissions {
-				return rbac.Permissions{Rules: []rbacv1.PolicyRule{pods, may("get", "configmaps")}}
-			},
-			RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{pods}, nil },
-		}
-		object := func(rule rbacv1.PolicyRule) Object {
-			return Object{Object: &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: rule.Resources[0]}}, Scope: "ns", Missing: []rbacv1.PolicyRule{rule}, Alternative: may("escalate", "roles")}
-		}
-		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
-			return atom.Resources[0] == "pods", nil
-		}, rbac.Subject{}, []Object{object(large), object(pods)})
-		require.NoError(t, err)
-		require.Len(t, confirmed, want+1, "only the first object")
+	has := func(string) rbac.Permissions { return rbac.Permissions{NotKept: []string{"admin"}} }
+	held := func(string) rbac.Permissions {
+		return rbac.Permissions{NotKept: []string{"admin"}, Rules: []rbacv1.PolicyRule{may("get", "configmaps"), may("get", "pods")}}
 	}
+	account := Account{Granted: has, Held: held, RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) {
+		return []rbacv1.PolicyRule{may("get", "configmaps"), may("get", "pods")}, nil
+	}}
+	objs := []Object{grants(named(maxExamined + 1)), grants(may("get", "pods"))}
+	confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		return atom.Resources[0] != "roles", nil
+	}, rbac.Subject{}, objs)
+	require.NoError(t, err)
+	require.Empty(t, confirmed)
+	c := confirmation{objs: objs}
+	require.Less(t, len(c.atomsIn("ns")), maxExamined)
+	require.Contains(t, c.atomsIn("ns"), may("get", "pods"))
+}
+
+// What the account has through a ClusterRole whose rules are not kept does not use up the questions about an excess.
+func TestPermissionsOfTheAccountAreNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	has := func(string) rbac.Permissions { return rbac.Permissions{NotKept: []string{"view"}} }
+	account := Account{Granted: has, Held: has, RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) {
+		return []rbacv1.PolicyRule{may("get", "configmaps")}, nil
+	}}
+	asked := 0
+	confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		asked++
+		return false, nil
+	}, rbac.Subject{}, []Object{grants(named(2 * maxReviews)), grants(may("get", "secrets"))})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Role ns/secrets"}, Names(confirmed))
+	require.Equal(t, 2, asked)
 }

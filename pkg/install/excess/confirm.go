@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
+	"golang.org/x/sync/semaphore"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +33,7 @@ func Kept(holder string) string {
 // them. ClusterRoles of the account do not have this effect, because others may add rules to them (docs/adr/0105): nothing is removed
 // because a question was not asked. It returns an error if the API server cannot decide.
 func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
-	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string][]string{}}
+	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string]origin{}}
 	var out []Object
 	for _, o := range objs {
 		confirmed, err := c.confirm(ctx, o)
@@ -63,9 +63,10 @@ type confirmation struct {
 	subject rbac.Subject
 	objs    []Object
 	answers map[string]answer
-	// omitted contains the names of the account's ClusterRoles whose rules are not kept and that grant a permission, by scope and by the
-	// Line of the permission.
-	omitted map[string]map[string][]string
+	// asked is the number of questions.
+	asked int
+	// omitted says what the account's ClusterRoles grant whose rules are not kept, by scope and by the Line of the permission.
+	omitted map[string]map[string]origin
 }
 
 func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
@@ -90,107 +91,164 @@ func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 	return o.Unevaluated, nil
 }
 
-// review asks the API server about a permission, unless there were too many questions.
+// review returns what is known about a permission. It asks the API server, unless there were too many questions or a ClusterRole of the
+// account whose rules are not kept grants it.
 func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.PolicyRule) (answer, error) {
 	key := scope + " " + rbac.Line(atom)
 	if is, known := c.answers[key]; known {
 		return is, nil
 	}
-	if len(c.answers) >= maxReviews {
+	origin, err := c.origin(ctx, scope, atom)
+	switch {
+	case err != nil:
+		return undecided, err
+	case origin == itsOwn:
+		c.answers[key] = allowed
+		return allowed, nil
+	case c.asked >= maxReviews:
 		return undecided, nil
 	}
+	c.asked++
 	ok, err := c.ask(ctx, c.subject, scope, atom)
 	if err != nil {
 		return undecided, err
 	}
 	is := denied
-	if ok {
-		if is, err = c.origin(scope, atom); err != nil {
-			return undecided, err
-		}
+	switch {
+	case ok && origin == unknown:
+		is = undecided
+	case ok && origin == another:
+		is = allowed
 	}
 	c.answers[key] = is
 	return is, nil
 }
 
-// origin returns denied for a permission that the account has only through bindings that Remit has created. The ClusterRoles whose rules
-// are not kept are read from the API server: an excess must not justify itself because somebody has added rules to one of them. Users
-// of a namespace who bind Roles there until they are more than Remit evaluates must not achieve that either.
-func (c *confirmation) origin(scope string, atom rbacv1.PolicyRule) (answer, error) {
+// origin is where the account has a permission from, if the API server allows it.
+type origin int
+
+const (
+	// unknown means that the ClusterRoles that are not kept were not examined for it.
+	unknown origin = iota
+	// itsOwn is a role that the account has without Remit, and ofRemit one that Remit has bound.
+	itsOwn
+	ofRemit
+	// another is another authorizer.
+	another
+)
+
+// origin returns where the account has a permission from. The ClusterRoles whose rules are not kept are read from the API server;
+// otherwise, whoever adds rules to one of them could keep an excess. So that users of a namespace cannot keep one by binding more Roles
+// than Remit evaluates, a permission then counts as bound by Remit unless the account has it in the whole cluster. The error says that RBAC cannot
+// be read.
+func (c *confirmation) origin(ctx context.Context, scope string, atom rbacv1.PolicyRule) (origin, error) {
 	rules := []rbacv1.PolicyRule{atom}
 	if c.account.Held == nil {
-		return allowed, nil
+		return another, nil
 	}
 	held, granted := c.account.Held(scope), c.account.Granted(scope)
-	if granted.Set().Covers(rules) {
-		return allowed, nil
+	unread := errors.Join(held.ReadErrors...)
+	_, isTooLarge := errors.AsType[*rbac.LimitError](unread)
+	switch {
+	case unread != nil && !isTooLarge:
+		return unknown, fmt.Errorf("read the permissions of the account: %w", unread)
+	case isTooLarge && c.account.Granted(rbac.ClusterScope).Set().Covers(rules):
+		return another, nil
+	case granted.Set().Covers(rules):
+		return another, nil
 	}
-	isOwed := held.Partial || len(held.ReadErrors) > 0 || held.Set().Covers(rules)
-	if len(held.NotKept) == 0 && len(granted.NotKept) == 0 {
-		if isOwed {
-			return denied, nil
-		}
-		return allowed, nil // by another authorizer
+	isOwed := held.Partial || isTooLarge || held.Set().Covers(rules)
+	if len(held.NotKept) > 0 || len(granted.NotKept) > 0 {
+		return c.omittedOrigin(ctx, scope, atom, isOwed)
 	}
+	if isOwed {
+		return ofRemit, nil
+	}
+	return another, nil
+}
+
+// omittedOrigin is origin for an account with ClusterRoles whose rules are not kept. isOwed is true if Remit has bound another role with
+// the permission.
+func (c *confirmation) omittedOrigin(ctx context.Context, scope string, atom rbacv1.PolicyRule, isOwed bool) (origin, error) {
 	if c.omitted[scope] == nil {
 		var err error
-		if c.omitted[scope], err = c.readOmitted(scope, slices.Concat(granted.NotKept, held.NotKept)); err != nil {
-			return undecided, err
+		if c.omitted[scope], err = c.readOmitted(ctx, scope); err != nil {
+			return unknown, err
 		}
 	}
-	grants, examined := c.omitted[scope][rbac.Line(atom)]
-	has := func(role string) bool { return slices.Contains(grants, role) }
+	is, examined := c.omitted[scope][rbac.Line(atom)]
 	switch {
 	case !examined:
-		return undecided, nil
-	case slices.ContainsFunc(granted.NotKept, has):
-		return allowed, nil
-	case isOwed, slices.ContainsFunc(held.NotKept, has):
-		return denied, nil
+		return unknown, nil
+	case is == another && isOwed:
+		return ofRemit, nil
 	}
-	return allowed, nil
+	return is, nil
 }
 
 const (
-	// maxOmitted is the number of ClusterRoles whose rules are not kept that are read for one scope. Others count as if they granted
-	// nothing.
+	// maxOmitted is the number of ClusterRoles whose rules are not kept that are read for one scope, of the account and of Remit each.
+	// Others of the account count as if they granted nothing, and others of Remit as if they granted everything.
 	maxOmitted = 10
 	// maxExamined is the number of permissions for which they are read. Others are undecided.
 	maxExamined = 20_000
 )
 
 // reading allows one ClusterRole at a time to be in memory whose rules are not kept. Each is up to 1.5 MiB of JSON.
-var reading sync.Mutex
+var reading = semaphore.NewWeighted(1)
 
-// readOmitted returns which of the ClusterRoles grant each permission that the objects grant in a scope.
-func (c *confirmation) readOmitted(scope string, roles []string) (map[string][]string, error) {
-	slices.Sort(roles)
-	roles = slices.Compact(roles)
-	grants, atoms := map[string][]string{}, []rbacv1.PolicyRule{}
+// readOmitted returns, for each permission that the objects grant in a scope, whether the account's own ClusterRoles grant it or only those
+// that Remit has bound. If there are more of these than are read, they may grant everything.
+func (c *confirmation) readOmitted(ctx context.Context, scope string) (map[string]origin, error) {
+	own := c.account.Granted(scope).NotKept
+	bound := slices.DeleteFunc(slices.Clone(c.account.Held(scope).NotKept), func(role string) bool { return slices.Contains(own, role) })
+	rest := another
+	if len(bound) > maxOmitted {
+		rest = ofRemit
+	}
+	origins, atoms := map[string]origin{}, c.atomsIn(scope)
+	for _, atom := range atoms {
+		origins[rbac.Line(atom)] = rest
+	}
+	for _, of := range []struct {
+		roles []string
+		is    origin
+	}{{bound, ofRemit}, {own, itsOwn}} {
+		for _, role := range of.roles[:min(len(of.roles), maxOmitted)] {
+			if err := c.readRole(ctx, role, scope, atoms, origins, of.is); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get ClusterRole %q, whose rules are not kept: %w", role, err)
+			}
+		}
+	}
+	return origins, nil
+}
+
+// atomsIn returns different permissions that the objects grant in a scope, of each object as many as its share of maxExamined.
+func (c *confirmation) atomsIn(scope string) (out []rbacv1.PolicyRule) {
+	seen := map[string]bool{}
 	for _, o := range c.objs {
 		if o.Scope != scope {
 			continue
 		}
-		for _, rule := range append(slices.Clone(o.Missing), o.Alternative) {
+		left := maxExamined / len(c.objs)
+		for _, rule := range append([]rbacv1.PolicyRule{o.Alternative}, o.Missing...) {
 			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
-				line := rbac.Line(atom)
-				if _, known := grants[line]; !known && len(atoms) < maxExamined {
-					grants[line], atoms = nil, append(atoms, atom)
+				if line := rbac.Line(atom); left > 0 && !seen[line] {
+					seen[line], out = true, append(out, atom)
+					left--
 				}
 			}
 		}
 	}
-	for _, role := range roles[:min(len(roles), maxOmitted)] {
-		if err := c.readRole(role, scope, atoms, grants); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get ClusterRole %q, whose rules are not kept: %w", role, err)
-		}
-	}
-	return grants, nil
+	return out
 }
 
-func (c *confirmation) readRole(role, scope string, atoms []rbacv1.PolicyRule, grants map[string][]string) error {
-	reading.Lock()
-	defer reading.Unlock()
+// readRole sets the origin of the permissions that a ClusterRole grants.
+func (c *confirmation) readRole(ctx context.Context, role, scope string, atoms []rbacv1.PolicyRule, origins map[string]origin, is origin) error {
+	if err := reading.Acquire(ctx, 1); err != nil {
+		return err //nolint:wrapcheck // the caller wraps it
+	}
+	defer reading.Release(1)
 	rules, err := c.account.RulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kindClusterRole, Name: role}, scope)
 	if err != nil {
 		return err
@@ -198,8 +256,7 @@ func (c *confirmation) readRole(role, scope string, atoms []rbacv1.PolicyRule, g
 	set := rbac.NewSet(rules)
 	for _, atom := range atoms {
 		if set.Covers([]rbacv1.PolicyRule{atom}) {
-			line := rbac.Line(atom)
-			grants[line] = append(grants[line], role)
+			origins[rbac.Line(atom)] = is
 		}
 	}
 	return nil

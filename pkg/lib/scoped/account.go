@@ -84,9 +84,11 @@ func (e *Error) Text() message.Text {
 // UndecidedError means that the API server could not decide which namespaces an account is allowed to get. Another attempt is needed.
 type UndecidedError struct{ Err error }
 
-func (e *UndecidedError) Error() string { return e.Err.Error() }
+func (e *UndecidedError) Error() string {
+	return "cannot determine all target namespaces, because the API server has not decided which of them the account is allowed to get"
+}
 
-// Unwrap returns the reason.
+// Unwrap returns the reason. It names a namespace that readers of a status may not be allowed to see.
 func (e *UndecidedError) Unwrap() error { return e.Err }
 
 // NotEnrolled returns the Error that reports that this program is not allowed to request tokens for the account.
