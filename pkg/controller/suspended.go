@@ -96,7 +96,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 func reporting(recorder events.EventRecorder, live client.Reader, j *journal.Journal) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		for _, s := range j.Suspended() {
-			until := s.Until().UTC().Format(time.RFC3339)
+			until := s.Until.UTC().Format(time.RFC3339)
 			log.FromContext(ctx).Info("Suspending a namespace: the program ended several times while it worked on objects there",
 				"namespace", s.Group, "object", s.Name, "ends", s.Ends, "alone", s.Alone, "until", until)
 			ref, about := referenceTo(s), "This object is the last on which work began, but is not known to be the reason."

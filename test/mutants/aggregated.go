@@ -93,6 +93,30 @@ func aggregated() []Mutant {
 			Killer: unit(excess, keeps),
 		},
 		{
+			Name: "the-same-objects-are-examined-each-time", Rule: 6, File: excess + "/find.go",
+			Old:    "first := turn % ",
+			New:    "first := 0 * turn % ",
+			Killer: unit(excess, "TestABatchBeginsAfterTheOneThatRemovedNothing"),
+		},
+		{
+			Name: "undecided-targets-keep-an-excess", Rule: 6, File: "pkg/controller/operatorgroup/reconciler.go",
+			Old:    "	if errors.As(err, &f.Undecided) {",
+			New:    "	if errors.As(err, &f.Undecided) && false {",
+			Killer: unit("pkg/controller/operatorgroup", "TestUndecidedTargetsAreShownAndKeepNoPermissions"),
+		},
+		{
+			Name: "undecided-targets-are-none", Rule: 0, File: "pkg/controller/operatorgroup/status.go",
+			Old:    "	if f.Undecided == nil {\n		out.Namespaces",
+			New:    "	{\n		out.Namespaces",
+			Killer: unit("pkg/controller/operatorgroup", "TestUndecidedTargetsAreShownAndKeepNoPermissions"),
+		},
+		{
+			Name: "what-exists-in-undecided-targets-is-removed", Rule: 0, File: "pkg/controller/operatorgroup/publish.go",
+			Old:    " && f.Undecided == nil",
+			New:    "",
+			Killer: unit("pkg/controller/operatorgroup", "TestUndecidedTargetsAreShownAndKeepNoPermissions"),
+		},
+		{
 			Name: "a-permission-of-unknown-origin-is-denied", Rule: 6, File: excess + "/confirm.go",
 			Old:    "	case origin == itsOwn:",
 			New:    "	case false:",

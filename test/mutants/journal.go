@@ -49,8 +49,8 @@ func ending() []Mutant {
 		},
 		{
 			Name: "who-works-beside-the-culprit-waits-for-an-hour", Rule: 8, File: file,
-			Old:    "max(min(pause(s.ended), sharedPause), pause(s.endedAlone))",
-			New:    "pause(s.ended)",
+			Old:    "max(min(pause(s.Ends), sharedPause), alone)",
+			New:    "max(pause(s.Ends), alone)",
 			Killer: unit(pkg, "TestSharedEndsSuspendForAFewMinutes"),
 		},
 		{
@@ -229,9 +229,15 @@ func ending() []Mutant {
 		},
 		{
 			Name: "suspensions-last-until-the-clock-is-right", Rule: 8, File: file,
-			Old:    "min(max(0, s.Until().Sub(j.begun)), lastPause)",
-			New:    "max(0, s.Until().Sub(j.begun))",
+			Old:    "alone), lastPause)",
+			New:    "alone), 24*lastPause)",
 			Killer: unit(pkg, "TestAClockThatIsSetBackProlongsNoSuspension"),
+		},
+		{
+			Name: "shared-suspensions-are-over-when-the-program-starts", Rule: 8, File: file,
+			Old:    "max(min(pause(s.Ends), sharedPause), ",
+			New:    "max(s.last.Add(min(pause(s.Ends), sharedPause)).Sub(begun), ",
+			Killer: unit(pkg, "TestGroupsThatEndTheProgramInTurnLeaveItTime"),
 		},
 		{
 			Name: "suspended-objects-are-not-reported", Rule: 8, File: "pkg/controller/suspended.go",

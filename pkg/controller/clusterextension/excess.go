@@ -72,7 +72,7 @@ func (s *run) shrink(ctx context.Context) error {
 		s.wakeAfter(left)
 		return nil
 	}
-	return s.removeExcess(ctx, holder.Batch(found))
+	return s.removeExcess(ctx, holder.Batch(found, s.excess.Turn(s.ext.UID)))
 }
 
 // exceeding compares objects with the identity's permissions.

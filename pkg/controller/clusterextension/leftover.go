@@ -194,7 +194,7 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool,
 	if current, err := s.isCurrent(ctx); err != nil || !current {
 		return false, err // a pending event triggers another reconcile
 	}
-	live, err := excess.Reread(ctx, s.reader(), s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due))
+	live, err := excess.Reread(ctx, s.reader(), s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due, s.attempts.Turn(s.ext.Name)))
 	if err != nil {
 		return false, err
 	}

@@ -46,7 +46,7 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 	}
 	for _, p := range placesOf(client.ObjectKeyFromObject(s.csv)) {
 		found := s.foundAt(p, all)
-		err = errors.Join(err, r.boundAt(ctx, s, p, bound, found, holders.Batch(found)))
+		err = errors.Join(err, r.boundAt(ctx, s, p, bound, found, holders.Batch(found, r.excess.Turn(p))))
 	}
 	return err
 }

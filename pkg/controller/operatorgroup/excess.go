@@ -299,7 +299,7 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error
 	if current, err := s.isCurrent(ctx); err != nil || !current {
 		return Excess{}, err
 	}
-	live, err := excess.Reread(ctx, s.Live, s.isCreated, s.accounts(s.RBAC.RulesOf).Batch(due))
+	live, err := excess.Reread(ctx, s.Live, s.isCreated, s.accounts(s.RBAC.RulesOf).Batch(due, s.attempts.Turn(s.bound.Namespace)))
 	if err != nil {
 		return Excess{}, err
 	}

@@ -105,6 +105,47 @@ func TestPermissionsWithoutACSVAreReportedAndRemoved(t *testing.T) {
 }
 
 // What was removed cannot be determined afterwards.
+// The API server decides which namespaces an account with a ClusterRole that is not kept may get. Until it does, the targets remain as they
+// were, nothing is published, and what exceeds the account is still reported and removed.
+func TestUndecidedTargetsAreShownAndKeepNoPermissions(t *testing.T) {
+	c := newLeftovers(t, "gone")
+	c.weaken()
+	c.Put(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bloated"}, Rules: rbac.KeptRules(slices.Repeat([]rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: slices.Repeat([]string{"pods"}, rbac.MaxValues), Verbs: []string{"get"}}}, 1))},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "bloated"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "bloated"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}})
+	c.Get(c.og)
+	c.og.Spec.TargetNamespaces, c.og.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	c.Put(c.og, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t2", Labels: c.og.Spec.Selector.MatchLabels}})
+	c.r.ask = func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		if atom.Resources[0] == "namespaces" {
+			return false, errors.New("no answer")
+		}
+		return false, nil
+	}
+	pass := func(d time.Duration) (writes []string) {
+		c.clock.SetTime(c.clock.Now().Add(d))
+		for range 5 {
+			_, err := c.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c.og)})
+			require.ErrorAs(t, err, new(*scoped.UndecidedError))
+			writes = append(writes, c.Writes()...)
+		}
+		return slices.DeleteFunc(writes, func(w string) bool {
+			return w == "remit: patch status of OperatorGroup t1/og" || strings.HasPrefix(w, "event: ")
+		})
+	}
+	require.Empty(t, pass(0))
+	require.Empty(t, pass(time.Minute))
+	known := c.condition(TargetsKnown)
+	require.Equal(t, metav1.ConditionUnknown, known.Status)
+	require.Equal(t, ReasonUndecided, known.Reason)
+	require.Equal(t, (&scoped.UndecidedError{}).Error(), known.Message, "the reason may name what readers may not see")
+	require.Equal(t, []string{"t2"}, c.group().Status.Namespaces)
+	require.Equal(t, ReasonGracePeriod, c.condition(names.ConditionExceedsAccount).Reason)
+	require.Equal(t, []string{"acct: delete RoleBinding t1/gone"}, removals(pass(excess.DefaultGrace)))
+	require.Equal(t, ReasonRemoved, c.condition(names.ConditionExceedsAccount).Reason)
+}
+
 func TestARemovalIsReportedAfterAConflict(t *testing.T) {
 	c := newLeftovers(t, "gone")
 	c.weaken()

@@ -53,7 +53,7 @@ type Outcome struct {
 
 // publishes reports whether the group's annotation, ClusterRoles and labels are maintained.
 func (f *Facts) publishes() bool {
-	return f.Problem == nil && f.TooMuch == nil && f.TooMany == nil && f.InvalidSelector == nil && f.Siblings == 0 && len(f.NotEnrolled) == 0
+	return f.Problem == nil && f.TooMuch == nil && f.TooMany == nil && f.InvalidSelector == nil && f.Undecided == nil && f.Siblings == 0 && len(f.NotEnrolled) == 0
 }
 
 // publish writes, as the account, the annotation with the provided APIs, the ClusterRoles of the group and the labels of

@@ -149,7 +149,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		after = sooner(after, wake)
 	}
-	return r.updateStatus(ctx, facts, after)
+	result, err := r.updateStatus(ctx, facts, after)
+	if err == nil && facts.Undecided != nil {
+		return ctrl.Result{}, fmt.Errorf("%w: %w", facts.Undecided, facts.Undecided.Err)
+	}
+	return result, err
 }
 
 // maintain writes what the account publishes for an OperatorGroup, and removes the labels of OperatorGroups that do not exist. wake is
@@ -252,7 +256,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	if f.NotEnrolled, err = r.Enrollment.Missing(r.RBAC, account); err != nil {
 		return f, err
 	}
-	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {
+	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil || f.Undecided != nil {
 		return f, nil // nothing is installed for this group, so the grants do not matter
 	}
 	f.WithoutGrants, err = r.namespacesWithoutGrants(group.Namespace, account, f.Targets)
@@ -301,6 +305,9 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 	}
 	var err error
 	f.Targets, err = r.Default.Lookup(r.Client).Targets(ctx, f.Group, preflight.NamespaceFilter{RBAC: r.RBAC, Ask: r.ask})
+	if errors.As(err, &f.Undecided) {
+		return nil
+	}
 	switch scoped.ReasonOf(err) {
 	case "":
 		return err

@@ -58,6 +58,7 @@ const (
 	ReasonAll              = "AllNamespaces"
 	ReasonInvalidSelector  = "InvalidSelector"
 	ReasonTooManyTargets   = string(scoped.TooManyTargets)
+	ReasonUndecided        = "Undecided"
 	ReasonNoRights         = "AccountHoldsNothing"
 	ReasonRights           = "AccountHoldsRights"
 	ReasonNoAccountYet     = "NoUsableAccount"
@@ -89,6 +90,8 @@ type Facts struct {
 	Problem *scoped.Error
 	// TooMuch is set if the account has more rules than Remit evaluates.
 	TooMuch *scoped.Error
+	// Undecided is set if the API server has not decided which namespaces are targets. The reconcile is repeated.
+	Undecided *scoped.UndecidedError
 	// NotEnrolled contains the users of Remit's programs that are not allowed to request the account's token.
 	NotEnrolled []string
 	// Published and Labeled are the results of writing the annotation and the ClusterRoles, and the labels of the targets.
@@ -100,7 +103,9 @@ type Facts struct {
 // Desired returns the status that follows from the facts. It does not change LastUpdated.
 func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	out := *f.Group.Status.DeepCopy()
-	out.Namespaces = slices.Clone(f.Targets)
+	if f.Undecided == nil {
+		out.Namespaces = slices.Clone(f.Targets)
+	}
 	set := func(c metav1.Condition) {
 		c.ObservedGeneration = f.Group.Generation
 		meta.SetStatusCondition(&out.Conditions, c)
@@ -174,6 +179,8 @@ func targets(f Facts) metav1.Condition {
 		return conditionFalse(TargetsKnown, ReasonInvalidSelector, f.InvalidSelector.Error())
 	case f.TooMany != nil:
 		return conditionFalse(TargetsKnown, ReasonTooManyTargets, f.TooMany.Message)
+	case f.Undecided != nil:
+		return metav1.Condition{Type: TargetsKnown, Status: metav1.ConditionUnknown, Reason: ReasonUndecided, Message: f.Undecided.Error()}
 	case len(f.Group.Spec.TargetNamespaces) > 0:
 		return conditionTrue(TargetsKnown, ReasonListed, "")
 	case slices.Equal(f.Targets, []string{scoped.AllNamespaces}):
@@ -196,6 +203,8 @@ func allowed(f Facts) metav1.Condition {
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonMultiple}
 	case f.TooMany != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonTooManyTargets}
+	case f.Undecided != nil:
+		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonUndecided}
 	case len(f.WithoutGrants) > 0:
 		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has not been granted any permissions in %s: grant permissions there, or remove the namespaces from OperatorGroup %s",
 			f.Account.Key(), strings.Join(f.WithoutGrants, ", "), f.Group.Name))
@@ -218,6 +227,9 @@ func written(f Facts, kind, reason string, o Outcome) metav1.Condition {
 		return unknown
 	case f.InvalidSelector != nil:
 		unknown.Reason = ReasonInvalidSelector
+		return unknown
+	case f.Undecided != nil:
+		unknown.Reason = ReasonUndecided
 		return unknown
 	case !f.publishes():
 		return unknown

@@ -62,6 +62,10 @@ func tooMany(f *Facts) {
 	f.Targets, f.TooMany = nil, &scoped.Error{Reason: scoped.TooManyTargets, Message: "1001, but the limit is 1000"}
 }
 
+func undecided(f *Facts) {
+	f.Targets, f.Undecided = nil, &scoped.UndecidedError{Err: errors.New("the namespace secret")}
+}
+
 func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }
 
 // then returns facts in which the group has the given previous status.
@@ -116,6 +120,7 @@ func TestConditions(t *testing.T) {
 			f.Group.Spec.TargetNamespaces = nil
 		}), TargetsKnown, "False", ReasonNoAccountYet, "not found"},
 		{"too many", given(tooMany), TargetsKnown, "False", "TooManyTargets", "the limit is"},
+		{"undecided", given(selecting(), undecided), TargetsKnown, "Unknown", "Undecided", "the API server has not decided which of them"},
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
 		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
 		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
@@ -124,6 +129,8 @@ func TestConditions(t *testing.T) {
 		{"targets without permissions", given(func(f *Facts) { f.WithoutGrants = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
 			"ServiceAccount t1/acct has not been granted any permissions in kube-system, t2"},
 		{"too many targets to evaluate", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
+		{"undecided targets", given(selecting(), undecided), TargetNotAllowed, "Unknown", "Undecided", ""},
+		{"nothing is published for undecided targets", given(selecting(), undecided), ProvidedAPIsPublished, "Unknown", "Undecided", ""},
 		{"targets of one of two OperatorGroups", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
 		{"targets without an account", given(withoutAccount), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
 	} {

@@ -69,7 +69,7 @@ func (b Bounds) Find(objs []client.Object) (found []Object, err error) {
 }
 
 // Batch returns the objects to remove first, as Account.Batch does.
-func (b Bounds) Batch(found []Object) []Object { return b.accounts[0].Batch(found) }
+func (b Bounds) Batch(found []Object, turn int) []Object { return b.accounts[0].Batch(found, turn) }
 
 // Confirm returns the objects for which the API server confirms that they exceed each of the accounts.
 func (b Bounds) Confirm(ctx context.Context, ask Reviewer, objs []Object) ([]Object, error) {

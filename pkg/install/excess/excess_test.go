@@ -3,6 +3,7 @@ package excess
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -193,10 +194,35 @@ func TestABatchIsLimitedAndBeginsWithWhatTheAccountMayDelete(t *testing.T) {
 		}
 		return out
 	}}
-	got := account.Batch(found)
+	got := account.Batch(found, 0)
 	require.Len(t, got, maxRemoved)
 	for i := range got {
 		require.Equal(t, i < 11, got[i].Object.GetNamespace() == "t1")
+	}
+}
+
+// Any number of objects can be such that they are not removed. The next attempt examines others, and each of them has its turn.
+func TestABatchBeginsAfterTheOneThatRemovedNothing(t *testing.T) {
+	t.Parallel()
+	account := Account{Granted: func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} }}
+	for _, n := range []int{1, maxRemoved, maxRemoved + 1, 3*maxRemoved - 1} {
+		var found []Object
+		for i := range n {
+			found = append(found, Object{Object: &rbacv1.RoleBinding{ObjectMeta: meta("t1", fmt.Sprint(i))}})
+		}
+		var timers Timers[string]
+		examined := map[string]bool{}
+		for range 3 {
+			batch := account.Batch(found, timers.Turn("x"))
+			require.Len(t, batch, min(n, maxRemoved))
+			for _, o := range batch {
+				examined[o.Object.GetName()] = true
+			}
+			timers.Pause("x", time.Now())
+		}
+		require.Len(t, examined, n)
+		timers.Stop("x")
+		require.Zero(t, timers.Turn("x"))
 	}
 }
 
@@ -213,7 +239,7 @@ func TestABatchBeginsWithWhatIsNotBeingDeleted(t *testing.T) {
 	account := Account{Granted: func(namespace string) rbac.Permissions {
 		return rbac.Permissions{Namespace: namespace, Rules: []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete"}}}}
 	}}
-	require.Equal(t, "more", account.Batch(found)[0].Object.GetName())
+	require.Equal(t, "more", account.Batch(found, 0)[0].Object.GetName())
 }
 
 func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {

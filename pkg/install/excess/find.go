@@ -109,8 +109,10 @@ func inOrderOf(objs []client.Object, found []Object) []Object {
 const maxRemoved = 100
 
 // Batch returns the objects to remove first: those that the account may delete according to RBAC, and at last those that are
-// already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same.
-func (a Account) Batch(found []Object) []Object {
+// already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same. turn is the number of
+// earlier attempts that have removed nothing (Timers.Turn): each begins after the objects of the one before, because there can be any number
+// that are not removed.
+func (a Account) Batch(found []Object, turn int) []Object {
 	objs := make([]client.Object, 0, len(found))
 	for _, o := range found {
 		objs = append(objs, o.Object)
@@ -126,7 +128,11 @@ func (a Account) Batch(found []Object) []Object {
 	}
 	out := slices.Clone(found)
 	slices.SortStableFunc(out, func(x, y Object) int { return rank[x.Object] - rank[y.Object] })
-	return out[:min(len(out), maxRemoved)]
+	if len(out) <= maxRemoved {
+		return out
+	}
+	first := turn % ((len(out) + maxRemoved - 1) / maxRemoved) * maxRemoved
+	return append(out[first:], out[:first]...)[:maxRemoved]
 }
 
 func (a Account) mayDelete(obj client.Object) bool {

@@ -17,6 +17,8 @@ const observation = time.Minute
 // Timers contain the end of the grace period of each install that exceeds its account. The zero value is ready to use.
 type Timers[K comparable] struct {
 	ends, pauses keyed.Map[K, time.Time]
+	// turns is the number of attempts that have removed nothing.
+	turns keyed.Map[K, int]
 }
 
 // Deadline returns the end of an install's grace period, which begins when its status first reported the excess, or now
@@ -39,6 +41,7 @@ func (t *Timers[K]) Deadline(install K, now, reported time.Time, grace time.Dura
 func (t *Timers[K]) Stop(install K) {
 	t.ends.Delete(install)
 	t.pauses.Delete(install)
+	t.turns.Delete(install)
 }
 
 // pause is the minimum time between two attempts that remove nothing, because each attempt sends requests for each
@@ -46,7 +49,13 @@ func (t *Timers[K]) Stop(install K) {
 const pause = 10 * time.Second
 
 // Pause records that an attempt has removed nothing.
-func (t *Timers[K]) Pause(install K, now time.Time) { t.pauses.Set(install, now.Add(pause)) }
+func (t *Timers[K]) Pause(install K, now time.Time) {
+	t.pauses.Set(install, now.Add(pause))
+	t.turns.Change(install, func(n *int) { *n++ })
+}
+
+// Turn returns the number of attempts that have removed nothing, for Batch.
+func (t *Timers[K]) Turn(install K) int { return t.turns.Get(install) }
 
 // Paused returns the time until the next attempt, or 0.
 func (t *Timers[K]) Paused(install K, now time.Time) time.Duration {

@@ -62,7 +62,8 @@ type Suspect struct {
 	// Item is what the process was working on, or one of several items of the group.
 	Item
 
-	// Ends is the number of processes that ended, without those that are forgotten, and ended is their number at the last end.
+	// Ends is the number of processes that ended, without those that are forgotten, and ended is their number at the last end, which the
+	// record contains.
 	Ends, ended int
 	// Alone is the number of those at which the process worked on no other group, and endedAlone is their number at the last end.
 	Alone, endedAlone int
@@ -70,6 +71,8 @@ type Suspect struct {
 	last, began time.Time
 	// turn is the position among the suspects, which begin one after the other.
 	turn int
+	// Until is when the suspension of the group ends.
+	Until time.Time
 }
 
 // Journal is the record of one process. A nil Journal records nothing. It is safe for concurrent use.
@@ -219,9 +222,12 @@ func pause(ends int) time.Duration {
 	return d
 }
 
-// Until returns when the suspension of the group ends.
-func (s Suspect) Until() time.Time {
-	return s.last.Add(max(min(pause(s.ended), sharedPause), pause(s.endedAlone)))
+// suspension returns how long the group is suspended in a process that begins to work at a time. The longest suspensions begin with the
+// end. One because of ends that others share begins with the work of each process: a program that ended is often started again only after
+// sharedPause, and two groups could otherwise end it in turn, soon after each start.
+func (s *Suspect) suspension(begun time.Time) time.Duration {
+	alone := s.last.Add(pause(s.endedAlone)).Sub(begun)
+	return min(max(min(pause(s.Ends), sharedPause), alone), lastPause)
 }
 
 // Begin records that the work on an item begins. It returns how long the item has to wait, or 0 if the work can begin; then, Done must
@@ -274,8 +280,8 @@ func (j *Journal) Wait(item Item) time.Duration {
 }
 
 // wait returns how long an item has to wait because its group is suspect. Suspensions that end at the same time, or have ended, end one
-// after the other. The end of a suspension is counted from the first work of the process, because the clock of the machine can be set
-// back, and the time of a record is only that of this clock.
+// after the other. Waits are counted from the first work of the process, because the clock of the machine can be set back, and the time of a
+// record is only that of this clock.
 func (j *Journal) wait(item Item) time.Duration {
 	now := j.clock.Now()
 	if j.begun.IsZero() {
@@ -285,7 +291,7 @@ func (j *Journal) wait(item Item) time.Duration {
 	if s == nil {
 		return 0
 	}
-	delay := min(max(0, s.Until().Sub(j.begun)), lastPause) + time.Duration(s.turn)*stagger
+	delay := s.suspension(j.begun) + time.Duration(s.turn)*stagger
 	return max(0, min(delay, j.begun.Add(delay).Sub(now)))
 }
 
@@ -313,7 +319,7 @@ func (j *Journal) Suspended() []Suspect {
 	if j == nil {
 		return nil
 	}
-	return slices.DeleteFunc(j.Suspects(), func(s Suspect) bool { return !s.Until().After(j.clock.Now()) })
+	return slices.DeleteFunc(j.Suspects(), func(s Suspect) bool { return !s.Until.After(j.clock.Now()) })
 }
 
 // Suspects returns the suspects, ordered by group.
@@ -323,8 +329,14 @@ func (j *Journal) Suspects() (out []Suspect) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	begun := j.begun
+	if begun.IsZero() {
+		begun = j.clock.Now()
+	}
 	for _, s := range j.suspects {
-		out = append(out, *s)
+		s := *s
+		s.Until = begun.Add(s.suspension(begun))
+		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b Suspect) int { return strings.Compare(a.Group, b.Group) })
 	return out

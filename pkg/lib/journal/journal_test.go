@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -123,7 +124,7 @@ func TestAGroupThatEndsSeveralProcessesIsSuspended(t *testing.T) {
 		require.Equal(t, pause+stagger, j.Wait(item("ns", "another")), "the whole namespace is suspended")
 		require.Zero(t, j.Wait(item("other", "b")), "other namespaces are not")
 		w.clock.Step(pause / 2)
-		require.Equal(t, pause-pause/2+stagger, w.process().Wait(item("ns", "a")), "another process ended for another reason")
+		require.Equal(t, max(min(pause, 4*time.Minute), pause/2)+stagger, w.process().Wait(item("ns", "a")), "another process ended for another reason")
 	}
 	require.Len(t, w.process().Suspended(), 1)
 	w.clock.Step(4 * time.Hour)
@@ -248,7 +249,33 @@ func TestSuspensionsEndOneAfterTheOther(t *testing.T) {
 	j = w.process()
 	require.Equal(t, 3, j.Suspects()[0].Ends)
 	require.Equal(t, 2, j.Suspects()[1].Ends)
-	require.Equal(t, 2*stagger, j.Wait(item("innocent", "a")))
+	require.Equal(t, time.Minute+2*stagger, j.Wait(item("innocent", "a")), "it is counted from the first work of each process")
+}
+
+// The kubelet starts a program that has ended several times only after five minutes. At first, the suspensions of all but the last group
+// were over by then, so that two of them could end the program soon after each start.
+func TestGroupsThatEndTheProgramInTurnLeaveItTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bad := []string{"a", "b", "c"}
+	for range 2 {
+		for _, group := range bad {
+			w.endWith(group, "other"+group)
+		}
+	}
+	for i := range 6 {
+		w.clock.Step(5 * time.Minute)
+		j := w.process()
+		began := w.clock.Now()
+		next := slices.MinFunc(bad, func(x, y string) int { return int(j.Wait(item(x, "a")) - j.Wait(item(y, "a"))) })
+		require.Zero(t, j.Begin(item(fmt.Sprint("long", i), "a")))
+		w.clock.Step(j.Wait(item(next, "a")))
+		require.Zero(t, j.Begin(item(next, "a")))
+		require.GreaterOrEqual(t, w.clock.Since(began), time.Minute)
+	}
+	for _, group := range bad {
+		require.Equal(t, 4*time.Minute, groups(w.process())[group].Until.Sub(w.clock.Now()))
+	}
 }
 
 // A program that is stopped did not end because of its work.
