@@ -100,6 +100,30 @@ func noise() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestVersionsWithManyNamesAreWokenByEachObject"),
 		},
 		{
+			Name: "any-number-of-definitions-is-indexed", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "+len(apis.Owned)+len(hooks) > maxCompared {",
+			New:    "+len(apis.Owned)+len(hooks) > 10*maxCompared {",
+			Killer: unit("pkg/controller/csv", "TestAVersionHasKeysForWhatItNamesInTheCluster"),
+		},
+		{
+			Name: "versions-that-wait-for-native-apis-are-not-woken", Rule: 0, File: "pkg/controller/csv/wake.go",
+			Old:    "r.anywhere(ctx, isWaiting, byNativeAPI)...)",
+			New:    "nil...)",
+			Killer: unit("pkg/controller/csv", "TestObjectsOfTheClusterWakeTheVersionsThatNameThem"),
+		},
+		{
+			Name: "definitions-are-compared-with-all-versions", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "r.matching(ctx, match, client.MatchingFields{wakesIndex: key})...)",
+			New:    "r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return match(csv) && slices.Contains(clusterKeys(csv), key) })...)",
+			Killer: unit("pkg/controller/csv", "TestObjectsOfTheClusterWakeTheVersionsThatNameThem"),
+		},
+		{
+			Name: "each-change-of-a-definition-wakes-all-tenants", Rule: 8, File: "pkg/controller/subscription/kinds.go",
+			Old:    "!slices.Equal(servedBy(before), servedBy(after))",
+			New:    "before != after",
+			Killer: unit("pkg/controller/subscription", "TestOnlyChangesToServedKindsWake"),
+		},
+		{
 			Name: "versions-after-the-next-are-not-woken", Rule: 8, File: "pkg/controller/csv/upgradeable.go",
 			Old:    "				out = append(out, newer)",
 			New:    "				return append(out, newer)",

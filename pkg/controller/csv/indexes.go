@@ -32,6 +32,15 @@ const (
 	byServiceAccount = "serviceaccount/"
 	byMutation       = "mutates"
 	manyNames        = "many"
+
+	// Objects of the cluster, whose events concern CSVs of all namespaces. byConfiguration is followed by the prefix of the names of webhook
+	// configurations.
+	byDefinition    = "definition/"
+	byAPIService    = "apiservice/"
+	byConfiguration = "configuration/"
+	byNativeAPI     = "native"
+	byRequiredAPI   = "required"
+	manyDefinitions = "many/definitions"
 )
 
 const (
@@ -53,7 +62,7 @@ func indexWakes(ctx context.Context, indexer client.FieldIndexer) error {
 		if !ok || isCopy(csv) {
 			return nil
 		}
-		return append(ownKeys(csv), nameKeys(csv)...)
+		return slices.Concat(ownKeys(csv), nameKeys(csv), clusterKeys(csv))
 	})
 	if err != nil {
 		return fmt.Errorf("index ClusterServiceVersions by what wakes them: %w", err)
@@ -123,12 +132,53 @@ func nameKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 	return out
 }
 
+// clusterKeys returns the keys for the objects of the cluster that a CSV names or may wait for. manyDefinitions is the key of a CSV that
+// names more than maxCompared: it is woken by events of all such objects, and not compared with them.
+func clusterKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
+	defs, apis, hooks := &csv.Spec.CustomResourceDefinitions, &csv.Spec.APIServiceDefinitions, csv.Spec.WebhookDefinitions
+	var out []string
+	if len(csv.Spec.NativeAPIs) > 0 {
+		out = append(out, byNativeAPI)
+	}
+	if len(apis.Required) > 0 {
+		out = append(out, byRequiredAPI)
+	}
+	if len(defs.Owned)+len(defs.Required)+len(apis.Owned)+len(hooks) > maxCompared {
+		return append(out, manyDefinitions)
+	}
+	add := func(kind, name string) {
+		if isName(name) {
+			out = append(out, kind+name)
+		}
+	}
+	for _, list := range [][]operatorsv1alpha1.CRDDescription{defs.Owned, defs.Required} {
+		for i := range list {
+			add(byDefinition, list[i].Name)
+		}
+	}
+	for i := range apis.Owned {
+		add(byAPIService, apis.Owned[i].Version+"."+apis.Owned[i].Group)
+	}
+	for i := range hooks {
+		add(byConfiguration, hooks[i].GenerateName)
+	}
+	return out
+}
+
 // isName reports whether an object can have a name. An index must not contain a string of a megabyte.
 func isName(name string) bool { return name != "" && len(name) <= validation.DNS1123SubdomainMaxLength }
 
 // keyed returns requests for the CSVs of a namespace that have a key in wakesIndex and for which match returns true.
 func (r *Reconciler) keyed(ctx context.Context, namespace, key string, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, opts ...client.ListOption) []reconcile.Request {
 	return r.matching(ctx, match, append(opts, client.InNamespace(namespace), client.MatchingFields{wakesIndex: key})...)
+}
+
+// anywhere returns requests for the CSVs of all namespaces that have one of the keys and for which match returns true.
+func (r *Reconciler) anywhere(ctx context.Context, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, keys ...string) (out []reconcile.Request) {
+	for _, key := range keys {
+		out = append(out, r.matching(ctx, match, client.MatchingFields{wakesIndex: key})...)
+	}
+	return out
 }
 
 // namedBy returns requests for the CSVs that name an object of their namespace, and for those with more names than are indexed.

@@ -10,9 +10,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -59,6 +62,98 @@ func TestLongListsAreNotIndexed(t *testing.T) {
 		require.Empty(t, nameKeys(csv), i)
 		fill(maxCompared + 1)
 		require.Equal(t, []string{manyNames}, nameKeys(csv), i)
+	}
+}
+
+func TestAVersionHasKeysForWhatItNamesInTheCluster(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.Empty(t, clusterKeys(csv))
+	spec := &csv.Spec
+	spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "as.example.com"}, {}, {Name: strings.Repeat("x", 254)}}
+	spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "bs.example.com"}}
+	spec.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Version: "v1", Group: "example.com"}}
+	spec.APIServiceDefinitions.Required = []operatorsv1alpha1.APIServiceDescription{{Version: "v1", Group: "other.com"}}
+	spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "hook.example.com"}}
+	spec.NativeAPIs = []metav1.GroupVersionKind{{Kind: "Pod"}}
+	want := []string{"native", "required", "definition/as.example.com", "definition/bs.example.com", "apiservice/v1.example.com", "configuration/hook.example.com"}
+	require.Equal(t, want, clusterKeys(csv))
+
+	for _, list := range []*[]operatorsv1alpha1.CRDDescription{&spec.CustomResourceDefinitions.Owned, &spec.CustomResourceDefinitions.Required} {
+		was := *list
+		*list = append(slices.Clone(was), make([]operatorsv1alpha1.CRDDescription, maxCompared-6)...)
+		require.Equal(t, want, clusterKeys(csv))
+		*list = append(*list, operatorsv1alpha1.CRDDescription{})
+		require.Equal(t, []string{"native", "required", manyDefinitions}, clusterKeys(csv))
+		*list = was
+	}
+	for _, many := range []func(){
+		func() {
+			spec.APIServiceDefinitions.Owned = make([]operatorsv1alpha1.APIServiceDescription, maxCompared)
+		},
+		func() {
+			spec.APIServiceDefinitions.Owned, spec.WebhookDefinitions = nil, make([]operatorsv1alpha1.WebhookDescription, maxCompared)
+		},
+	} {
+		many()
+		require.Contains(t, clusterKeys(csv), manyDefinitions)
+	}
+}
+
+// Tenants can change their own definitions at any rate, and the events of all of them are handled one after the other. They are not
+// compared with the versions of other tenants.
+func TestObjectsOfTheClusterWakeTheVersionsThatNameThem(t *testing.T) {
+	w := newWorld(t)
+	settled(w)
+	version := func(name string, change func(*operatorsv1alpha1.ClusterServiceVersionSpec)) *operatorsv1alpha1.ClusterServiceVersion {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t2", Name: name}}
+		change(&csv.Spec)
+		return csv
+	}
+	w.Put(
+		version("owns", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "as.example.com"}}
+		}),
+		version("requires", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "as.example.com"}}
+		}),
+		version("serves", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Version: "v1", Group: "example.com"}}
+		}),
+		version("needs", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.APIServiceDefinitions.Required = []operatorsv1alpha1.APIServiceDescription{{Version: "v9", Group: "other.com"}}
+		}),
+		version("native", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.NativeAPIs = []metav1.GroupVersionKind{{Kind: "Pod"}}
+		}),
+		version("hooks", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "hook-of.example.com"}}
+		}),
+		version("many", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, maxCompared+1)
+		}),
+	)
+	reader := &listed{Client: w.r.Client}
+	w.r.Client = reader
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	for _, row := range []struct {
+		woken []reconcile.Request
+		want  []string
+	}{
+		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("as.example.com")}), []string{"owns", "requires", "native", "many"}},
+		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("bs.example.com")}), []string{"native", "many"}},
+		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v1.example.com")}), []string{"serves", "needs", "native", "many"}},
+		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v2.example.com")}), []string{"needs", "native", "many"}},
+		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com-abc-d")}), []string{"hooks", "many"}},
+		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com")}), []string{"many"}},
+	} {
+		var woken []string
+		for _, r := range row.woken {
+			woken = append(woken, r.Name)
+		}
+		require.ElementsMatch(t, row.want, woken)
+	}
+	for _, o := range reader.options {
+		require.NotNil(t, o.FieldSelector)
 	}
 }
 

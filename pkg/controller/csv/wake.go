@@ -3,7 +3,6 @@ package csv
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -117,20 +116,13 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 // naming returns requests for CSVs that own or require a CustomResourceDefinition, and for CSVs that may be waiting for
 // a kind that it defines.
 func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		defs := csv.Spec.CustomResourceDefinitions
-		named := func(d operatorsv1alpha1.CRDDescription) bool { return d.Name == obj.GetName() }
-		return slices.ContainsFunc(defs.Owned, named) || slices.ContainsFunc(defs.Required, named) ||
-			len(csv.Spec.NativeAPIs) > 0 && isWaiting(csv)
-	})
+	return append(r.anywhere(ctx, kit.Any, byDefinition+obj.GetName(), manyDefinitions), r.anywhere(ctx, isWaiting, byNativeAPI)...)
 }
 
 // serving returns requests for the CSV that owns an APIService, for CSVs that are waiting to create an APIService with
 // this name, and for CSVs that are waiting for an API.
 func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
-	})...)
+	return append(r.owning(ctx, obj), r.anywhere(ctx, isWaiting, byAPIService+obj.GetName(), byNativeAPI, byRequiredAPI, manyDefinitions)...)
 }
 
 // calledThrough returns requests for the CSV that owns a Service, and for CSVs that are waiting to create a Service
@@ -145,11 +137,13 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 	if r.proven(obj) {
 		return r.owning(ctx, obj)
 	}
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return isWaiting(csv) && slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
-			return strings.HasPrefix(obj.GetName(), d.GenerateName+"-")
-		})
-	})
+	keys, name := []string{manyDefinitions}, obj.GetName()
+	for i := range len(name) {
+		if name[i] == '-' {
+			keys = append(keys, byConfiguration+name[:i])
+		}
+	}
+	return r.anywhere(ctx, isWaiting, keys...)
 }
 
 // owning returns requests for the ClusterServiceVersion for which an object was created, and for waiting CSVs of its

@@ -3,11 +3,14 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 // maxUsedKinds is the maximum number of kinds that are recorded for a resolution. If a resolution requests more, its
@@ -55,14 +58,30 @@ func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionK
 	}
 	out := map[schema.GroupVersionKind]bool{}
 	for i := range crds.Items {
-		spec := &crds.Items[i].Spec
-		for _, v := range spec.Versions {
-			if v.Served {
-				out[schema.GroupVersionKind{Group: spec.Group, Version: v.Name, Kind: spec.Names.Kind}] = true
-			}
+		for _, gvk := range servedBy(&crds.Items[i]) {
+			out[gvk] = true
 		}
 	}
 	return out, nil
+}
+
+func servedBy(crd *apiextensionsv1.CustomResourceDefinition) (out []schema.GroupVersionKind) {
+	for i := range crd.Spec.Versions {
+		if v := &crd.Spec.Versions[i]; v.Served {
+			out = append(out, schema.GroupVersionKind{Group: crd.Spec.Group, Version: v.Name, Kind: crd.Spec.Names.Kind})
+		}
+	}
+	return out
+}
+
+// kindsChanged returns a predicate that drops updates of a CustomResourceDefinition after which the same kinds are served. Tenants may
+// update their own definitions at any rate, and the namespaces of all tenants that wait for a kind would be reconciled each time.
+func kindsChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition)
+		after, is := e.ObjectNew.(*apiextensionsv1.CustomResourceDefinition)
+		return !ok || !is || !slices.Equal(servedBy(before), servedBy(after))
+	}}
 }
 
 // usedKinds contains the kinds that a resolution requested, and whether each was served. The result of the resolution

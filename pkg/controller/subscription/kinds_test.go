@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -38,6 +39,25 @@ func definition(kind string, served bool) apiextensionsv1.CustomResourceDefiniti
 		Group: "g", Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: served}, {Name: "v2"}},
 	}}
+}
+
+// A tenant can update its own definitions at any rate. Only what is served matters to those who wait for a kind.
+func TestOnlyChangesToServedKindsWake(t *testing.T) {
+	is := func(change func(*apiextensionsv1.CustomResourceDefinition)) bool {
+		before, after := definition("A", true), definition("A", true)
+		change(&after)
+		return kindsChanged().Update(event.UpdateEvent{ObjectOld: &before, ObjectNew: &after})
+	}
+	require.False(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Generation, crd.Annotations, crd.Spec.Versions[0].Storage = 2, map[string]string{"a": "b"}, true
+	}))
+	require.True(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = false }))
+	require.True(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[1].Served = true }))
+	require.True(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Name = "v3" }))
+	require.True(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.Kind = "B" }))
+	require.True(t, is(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Group = "h" }))
+	require.True(t, kindsChanged().Create(event.CreateEvent{}))
+	require.True(t, kindsChanged().Delete(event.DeleteEvent{}))
 }
 
 func kind(name string) schema.GroupVersionKind {

@@ -56,7 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		// This controller only checks whether a CatalogSource exists. Its content and priority come from the catalog's Store, which
 		// reports their changes.
 		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(kit.Replaced(), kit.DropExisting())).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed), builder.WithPredicates(kit.DropExisting())).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed), builder.WithPredicates(kindsChanged(), kit.DropExisting())).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.waker.Start)).
