@@ -4,6 +4,24 @@ package mutants
 func holders() []Mutant {
 	return []Mutant{
 		{
+			Name: "a-definition-has-the-objects-of-another-one", Rule: 1, File: "pkg/step/crd/stricter.go",
+			Old:    "return gvk, mapping.Resource.Resource == d.Spec.Names.Plural, nil",
+			New:    "return gvk, mapping != nil, nil",
+			Killer: unit("pkg/step/existing", "TestADefinitionOfAKindThatAnotherOneHasHasNoObjects"),
+		},
+		{
+			Name: "objects-of-another-definition-are-the-accounts", Rule: 1, File: "pkg/controller/installplan/definitions.go",
+			Old:    "	if !isServed {",
+			New:    "	if false && !isServed {",
+			Killer: unit("pkg/controller/installplan", "TestWhatIsNotReadMayBeUsedByOthers"),
+		},
+		{
+			Name: "objects-of-another-definition-are-uninstalled", Rule: 1, File: "cmd/kubectl-remit/uninstall/gather.go",
+			Old:    "	case !isServed:",
+			New:    "	case !isServed && false:",
+			Killer: unit("cmd/kubectl-remit/uninstall", "TestObjectsOfAnotherDefinitionOfTheKindAreNotDeleted"),
+		},
+		{
 			Name: "prepared-permissions-are-kept-without-limit", Rule: 8, File: "pkg/rbac/recent.go",
 			Old:    "	for r.size > MaxRecent && len(r.order) > 1 {",
 			New:    "	for r.size < 0 && len(r.order) > 1 {",

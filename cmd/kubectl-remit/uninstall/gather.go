@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	stepcrd "github.com/remit-olm/remit/pkg/step/crd"
 )
 
 const (
@@ -136,8 +137,18 @@ func (i *install) gatherCRDs(ctx context.Context, custom bool) error {
 
 // checkObjects refuses if objects of the kind exist or, if custom is true, adds them to the objects to delete. advice ends the refusal.
 func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, custom bool, advice string) error {
+	gvk, isServed, err := stepcrd.KindOf(i.client.RESTMapper(), crd, servedVersion(crd))
+	switch {
+	case err != nil:
+		return err
+	case !isServed && apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established):
+		i.refusals = append(i.refusals, fmt.Sprintf("whether objects of CustomResourceDefinition %s exist is not known: another definition has its kind", crd.Name))
+		return nil
+	case !isServed:
+		return nil
+	}
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kindOf(crd))
+	list.SetGroupVersionKind(gvk)
 	var found []string
 	for {
 		if err := i.client.List(ctx, list, client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
@@ -145,7 +156,7 @@ func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomR
 		}
 		for n := range list.Items {
 			obj := list.Items[n].DeepCopy()
-			obj.SetGroupVersionKind(kindOf(crd))
+			obj.SetGroupVersionKind(gvk)
 			found = append(found, strings.TrimPrefix(obj.Namespace+"/"+obj.Name, "/"))
 			if custom {
 				i.custom = append(i.custom, obj)
@@ -161,15 +172,14 @@ func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomR
 	return nil
 }
 
-// kindOf returns the kind that a CustomResourceDefinition serves, in a version that it serves.
-func kindOf(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionKind {
-	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+// servedVersion returns a version that a CustomResourceDefinition serves.
+func servedVersion(crd *apiextensionsv1.CustomResourceDefinition) (version string) {
 	for _, v := range crd.Spec.Versions {
-		if v.Served && (gvk.Version == "" || v.Storage) {
-			gvk.Version = v.Name
+		if v.Served && (version == "" || v.Storage) {
+			version = v.Name
 		}
 	}
-	return gvk
+	return version
 }
 
 // firstOf lists the first names and indicates whether there are more.

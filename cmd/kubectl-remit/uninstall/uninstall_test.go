@@ -183,6 +183,33 @@ func TestRefusesToDeleteKindsThatAreInUse(t *testing.T) {
 	require.False(t, s.exists(crd))
 }
 
+// The API server stores a definition whose kind another one has, and serves the other one. The objects of that one belong to others.
+func TestObjectsOfAnotherDefinitionOfTheKindAreNotDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.crd(ownerutil.Lineage{Package: "victim", Namespace: "other"})
+	gadget := &unstructured.Unstructured{}
+	gadget.SetAPIVersion(s.group() + "/v1")
+	gadget.SetKind("Gadget")
+	gadget.SetNamespace("default")
+	gadget.SetName("victim")
+	s.create(gadget)
+	decoy := env.Gadgets(s.group())
+	decoy.Name, decoy.Labels = "decoys."+s.group(), map[string]string{names.LabelLineage: s.lineage.Mark()}
+	decoy.Spec.Names.Plural, decoy.Spec.Names.Singular = "decoys", "decoy"
+	s.create(decoy)
+	csv := s.csv("a.v1", s.group())
+	require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(csv), csv))
+	csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: decoy.Name, Version: "v1", Kind: "Gadget"}}
+	require.NoError(t, s.Update(t.Context(), csv))
+
+	out, notes, code := s.uninstall("--crds", "--delete-custom-resources")
+	require.Zero(t, code, notes)
+	require.NotContains(t, out, "victim")
+	require.True(t, s.exists(gadget))
+	require.False(t, s.exists(decoy))
+}
+
 // The users of the operator's namespace decide how long the deletion takes. Meanwhile, others use the kind.
 func TestKeepsKindsThatAreUsedByNow(t *testing.T) {
 	t.Parallel()

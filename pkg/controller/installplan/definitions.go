@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -160,7 +159,7 @@ type users struct {
 
 // others describes who else uses a CustomResourceDefinition, or returns "": operators of other accounts that own or require it,
 // and objects that the plan's account is not responsible for.
-func (u *users) others(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, reader client.Reader) (string, error) {
+func (u *users) others(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, reader existing.Reader) (string, error) {
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := u.reconciler.Client.List(ctx, csvs, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("list ClusterServiceVersions: %w", err)
@@ -225,12 +224,18 @@ func ownersOf(deployments []appsv1.Deployment) map[types.UID]bool {
 }
 
 // othersObjects reads the metadata of the objects, page by page, until it finds one of another owner.
-func (u *users) othersObjects(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, reader client.Reader) (string, error) {
+func (u *users) othersObjects(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, reader existing.Reader) (string, error) {
 	i := slices.IndexFunc(live.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
 	if i < 0 {
 		return "its objects cannot be read, because it serves no version", nil
 	}
-	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: live.Spec.Versions[i].Name, Kind: live.Spec.Names.Kind}
+	gvk, isServed, err := crd.KindOf(reader.RESTMapper(), live, live.Spec.Versions[i].Name)
+	if err != nil {
+		return "", err
+	}
+	if !isServed {
+		return "its objects cannot be read, because it is not established", nil
+	}
 	for read, page := 0, ""; ; {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,6 +162,12 @@ func (p *pages) List(ctx context.Context, list client.ObjectList, _ ...client.Li
 	return nil
 }
 
+func (*pages) RESTMapper() meta.RESTMapper {
+	out := meta.NewDefaultRESTMapper(nil)
+	out.Add(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}, meta.RESTScopeNamespace)
+	return out
+}
+
 // Users of the kind decide how many objects there are, and how long it takes to read them.
 func TestWhatIsNotReadMayBeUsedByOthers(t *testing.T) {
 	t.Parallel()
@@ -175,6 +182,11 @@ func TestWhatIsNotReadMayBeUsedByOthers(t *testing.T) {
 	why, err = u.othersObjects(ctx, crd, &pages{slow: true})
 	require.NoError(t, err)
 	require.Equal(t, "its objects could not be read within 30s", why)
+
+	crd.Spec.Names.Plural = "decoys" // requests for the kind concern the objects of another definition
+	why, err = u.othersObjects(t.Context(), crd, &pages{})
+	require.NoError(t, err)
+	require.Equal(t, "its objects cannot be read, because it is not established", why)
 
 	crd.Spec.Versions[0].Served = false
 	why, err = u.othersObjects(t.Context(), crd, nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,6 +43,16 @@ type stored struct {
 	namespaces map[string][]string
 	reads      map[string]int
 	fails      error
+}
+
+// RESTMapper maps the kinds of definition, whose plurals are the kinds.
+func (*stored) RESTMapper() meta.RESTMapper {
+	out := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"A", "B"} {
+		version := schema.GroupVersion{Group: "x.io", Version: "v1"}
+		out.AddSpecific(version.WithKind(kind), version.WithResource(kind), version.WithResource(kind), meta.RESTScopeNamespace)
+	}
+	return out
 }
 
 func (s *stored) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {

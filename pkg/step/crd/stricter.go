@@ -1,10 +1,12 @@
 package crd
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,6 +24,21 @@ func Decode(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefi
 // Defines reports whether a CustomResourceDefinition serves a kind.
 func Defines(d *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
 	return d.Spec.Group == gvk.Group && d.Spec.Names.Kind == gvk.Kind && apihelpers.HasServedCRDVersion(d, gvk.Version)
+}
+
+// KindOf returns the kind of the objects of a CustomResourceDefinition in a version, for requests with that mapper. ok is false if the API
+// server does not serve them. The spec alone does not tell this: the API server stores a definition whose kind another one of the same group
+// has, but does not serve it, and requests for the kind concern the objects of the other one.
+func KindOf(mapper meta.RESTMapper, d *apiextensionsv1.CustomResourceDefinition, version string) (gvk schema.GroupVersionKind, ok bool, err error) {
+	gvk = schema.GroupVersionKind{Group: d.Spec.Group, Version: version, Kind: d.Spec.Names.Kind}
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return gvk, false, nil
+	case err != nil:
+		return gvk, false, fmt.Errorf("find the resource of kind %s: %w", gvk.Kind, err)
+	}
+	return gvk, mapping.Resource.Resource == d.Spec.Names.Plural, nil
 }
 
 // Stricter returns the versions that both the live and the wanted CustomResourceDefinition serve and in which the

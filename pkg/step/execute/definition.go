@@ -28,7 +28,7 @@ func (e *Executor) writer(s State) client.Client {
 
 // Reader returns the client that reads the custom resources of a CustomResourceDefinition: the one that creates the
 // definition, regardless of who may change it.
-func (e *Executor) Reader(s step.Step) client.Reader { return e.creator(s) }
+func (e *Executor) Reader(s step.Step) client.Client { return e.creator(s) }
 
 // Alters reports whether a step changes the spec of an existing CustomResourceDefinition, and thereby objects that others
 // have created. Labels and annotations do not count. If the specs differ, Alters asks the API server in a dry run what

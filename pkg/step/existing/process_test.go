@@ -12,7 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,6 +27,15 @@ func (o objects) Get(context.Context, client.ObjectKey, client.Object, ...client
 
 func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	return fill(list, o, "")
+}
+
+func (objects) RESTMapper() meta.RESTMapper { return mapper() }
+
+// mapper maps the kind of things.
+func mapper() meta.RESTMapper {
+	out := meta.NewDefaultRESTMapper(nil)
+	out.Add(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}, meta.RESTScopeNamespace)
+	return out
 }
 
 // paged is a reader of a page with one object and another page, which reports their sizes.

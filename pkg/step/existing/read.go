@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/budget"
+	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
 // Limits for reading.
@@ -36,10 +36,13 @@ var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 // Read validates the objects of a CustomResourceDefinition in a version that both definitions have, on behalf of a namespace, which
 // waits while other namespaces do this. It reads the objects with the client's identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
 // violations found so far without an error, unless it has not begun to validate.
-func Read(ctx context.Context, r client.Reader, namespace string, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
+func Read(ctx context.Context, r Reader, namespace string, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
 	s := &reading{namespace: namespace, schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
 	defer s.end()
-	gvk := schema.GroupVersionKind{Group: live.Spec.Group, Version: version, Kind: live.Spec.Names.Kind}
+	gvk, isServed, err := crd.KindOf(r.RESTMapper(), live, version)
+	if err != nil || !isServed {
+		return s.result, err
+	}
 	ended := func(doing string, err error) (*Result, error) {
 		if errors.Is(context.Cause(ctx), ErrSlow) && !errors.Is(err, errBusy) {
 			s.result.leave("not all objects of version %s were checked", version)
@@ -73,6 +76,12 @@ func Read(ctx context.Context, r client.Reader, namespace string, live, want *ap
 			return s.result, nil
 		}
 	}
+}
+
+// Reader reads objects from an API server, and knows which resources it requests.
+type Reader interface {
+	client.Reader
+	RESTMapper() meta.RESTMapper
 }
 
 // reading is the state of one Read. The process is started for the first object.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,6 +95,37 @@ func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.
 	}
 	e.read += PageSize
 	return fill(list, items, "more")
+}
+
+func (*endless) RESTMapper() meta.RESTMapper { return mapper() }
+
+// The API server stores a definition whose kind another one has, and serves the other one. At first, the objects of that one were listed and
+// validated, with an account that may read them: the author of the schema, who may not, learned from the result what they contain.
+func TestADefinitionOfAKindThatAnotherOneHasHasNoObjects(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	c, err := client.New(controlplane.Shared(t).Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	named := func(plural, spec string) *apiextensionsv1.CustomResourceDefinition {
+		out := things(t, spec)
+		out.Name, out.Spec.Group = plural+".kinds.example.com", "kinds.example.com"
+		out.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "-one", Kind: "Database", ListKind: "DatabaseList"}
+		return out
+	}
+	const open, strict = "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, properties: {password: {type: string, pattern: x}}}"
+	require.NoError(t, c.Create(t.Context(), named("databases", open)))
+	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kinds.example.com/v1", "kind": "Database", "spec": map[string]any{"password": "secret"}}}
+	secret.SetName("victim")
+	secret.SetNamespace("default")
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.NoError(ct, c.Create(t.Context(), secret.DeepCopy())) }, time.Minute, 50*time.Millisecond)
+	require.NoError(t, c.Create(t.Context(), named("decoys", open)))
+
+	found, err := Read(t.Context(), c, "a", named("decoys", open), named("decoys", strict), "v1")
+	require.NoError(t, err)
+	require.NoError(t, found.Err(func(string) bool { return true }))
+	found, err = Read(t.Context(), c, "a", named("databases", open), named("databases", strict), "v1")
+	require.NoError(t, err)
+	require.ErrorContains(t, found.Err(func(string) bool { return true }), "default/victim (spec.password")
 }
 
 func TestTheNumberOfObjectsIsLimited(t *testing.T) {

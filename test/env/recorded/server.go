@@ -13,9 +13,11 @@ import (
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
@@ -34,6 +36,7 @@ type Server struct {
 	t      testing.TB
 	scheme *runtime.Scheme
 	store  client.WithWatch
+	mapper *meta.DefaultRESTMapper
 	rbac   map[string]toolscache.Indexer
 	// allowed contains the "<verb> <resource>" pairs that SubjectAccessReviews allow.
 	allowed map[string]bool
@@ -57,7 +60,8 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 	}
 	require.NoError(t, operatorsv1.AddToScheme(s.scheme))
 	require.NoError(t, operatorsv2.AddToScheme(s.scheme))
-	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(mapper(s.scheme)).
+	s.mapper = mapper(s.scheme)
+	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(s.mapper).
 		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // tracking managed fields is slow
 		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{},
 			&operatorsv1.OperatorGroup{}, &operatorsv1.Operator{}, &operatorsv2.OperatorCondition{})
@@ -82,7 +86,7 @@ func (i Indexes) IndexField(_ context.Context, obj client.Object, field string, 
 }
 
 // mapper returns a RESTMapper for the kinds of the scheme.
-func mapper(scheme *runtime.Scheme) meta.RESTMapper {
+func mapper(scheme *runtime.Scheme) *meta.DefaultRESTMapper {
 	root := map[string]bool{
 		"Namespace": true, "ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "APIService": true,
 		"ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true, "PriorityClass": true,
@@ -128,6 +132,17 @@ func (s *Server) Put(objects ...client.Object) {
 		whole.SetResourceVersion(obj.GetResourceVersion())
 		require.NoError(s.t, client.IgnoreNotFound(s.store.Status().Update(s.t.Context(), whole))) // NotFound means that the kind has no such subresource
 		s.index(obj)
+		if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
+			s.serve(crd)
+		}
+	}
+}
+
+// serve adds the kinds of a definition to the RESTMapper.
+func (s *Server) serve(crd *apiextensionsv1.CustomResourceDefinition) {
+	for _, v := range crd.Spec.Versions {
+		version := schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}
+		s.mapper.AddSpecific(version.WithKind(crd.Spec.Names.Kind), version.WithResource(crd.Spec.Names.Plural), version.WithResource(crd.Spec.Names.Singular), meta.RESTScopeNamespace)
 	}
 }
 
