@@ -93,6 +93,30 @@ func aggregated() []Mutant {
 			Killer: unit(excess, keeps),
 		},
 		{
+			Name: "the-first-undecided-permission-ends-the-examination", Rule: 6, File: excess + "/confirm.go",
+			Old:    "if is == undecided && c.asked >= c.limit {\n				c",
+			New:    "if is == undecided {\n				c",
+			Killer: unit(excess, "TestADeniedPermissionIsFoundAfterOthers"),
+		},
+		{
+			Name: "an-object-uses-all-questions", Rule: 8, File: excess + "/confirm.go",
+			Old:    "c.limit = maxReviews; isShare {",
+			New:    "c.limit = maxReviews; false && isShare {",
+			Killer: unit(excess, "TestAnObjectHasAShareOfTheQuestions"),
+		},
+		{
+			Name: "attempts-follow-each-other-at-the-same-rate", Rule: 8, File: excess + "/timers.go",
+			Old:    "firstPause<<min(n-1, 8)",
+			New:    "firstPause<<min(0*n, 8)",
+			Killer: unit(excess, "TestAttemptsThatRemoveNothingArePaused"),
+		},
+		{
+			Name: "any-size-of-objects-is-read-for-a-removal", Rule: 8, File: excess + "/live.go",
+			Old:    "if size > maxRead && ",
+			New:    "if size > 100*maxRead && ",
+			Killer: unit(excess, "TestLargeObjectsAreReadInParts"),
+		},
+		{
 			Name: "the-same-objects-are-examined-each-time", Rule: 6, File: excess + "/find.go",
 			Old:    "first := turn % ",
 			New:    "first := 0 * turn % ",

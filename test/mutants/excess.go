@@ -30,8 +30,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "large-rules-are-never-confirmed", Rule: 1, File: "pkg/install/excess/confirm.go",
-			Old:    "	return o.Unevaluated, nil",
-			New:    "	return false, nil",
+			Old:    "	return o.Unevaluated || !isDecided",
+			New:    "	return false && o.Unevaluated || !isDecided",
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
@@ -84,7 +84,7 @@ func excess() []Mutant {
 		},
 		{
 			Name: "permissions-of-others-are-removed", Rule: 7, File: "pkg/install/excess/live.go",
-			Old:    " && owns(obj) {",
+			Old:    " || !owns(obj) {",
 			New:    " {",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},

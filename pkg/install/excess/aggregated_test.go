@@ -187,3 +187,49 @@ func TestPermissionsOfTheAccountAreNotAskedAbout(t *testing.T) {
 	require.Equal(t, []string{"Role ns/secrets"}, Names(confirmed))
 	require.Equal(t, 2, asked)
 }
+
+// What a ClusterRole that is not kept grants is examined for some permissions of each object. A permission that the API server denies is an
+// excess, also if it follows those.
+func TestADeniedPermissionIsFoundAfterOthers(t *testing.T) {
+	t.Parallel()
+	has := func(string) rbac.Permissions { return rbac.Permissions{NotKept: []string{"admin"}} }
+	account := Account{Granted: has, Held: has, RulesOf: func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) {
+		return []rbacv1.PolicyRule{may("get", "configmaps")}, nil
+	}}
+	const size = maxRemoved
+	var objs []Object
+	for range size - 1 {
+		objs = append(objs, grants(may("get", "configmaps")))
+	}
+	revoked := grants(named(maxExamined/size + maxReviews/2))
+	revoked.Missing = append(revoked.Missing, may("get", "secrets"))
+	for range 10 { // in any order
+		asked := 0
+		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+			asked++
+			return atom.Resources[0] == "configmaps", nil
+		}, rbac.Subject{}, append(objs, revoked))
+		require.NoError(t, err)
+		require.Len(t, confirmed, 1)
+		require.Equal(t, revoked.Missing, confirmed[0].Missing)
+		require.LessOrEqual(t, asked, maxReviews)
+	}
+}
+
+// An object for which all questions are not sufficient leaves some for others.
+func TestAnObjectHasAShareOfTheQuestions(t *testing.T) {
+	t.Parallel()
+	account := Account{Granted: func(string) rbac.Permissions { return rbac.Permissions{} }}
+	hog, revoked := grants(named(2*maxReviews)), grants(named(maxReviews/4))
+	revoked.Missing = append(revoked.Missing, may("get", "secrets"))
+	for range 10 {
+		asked := 0
+		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+			asked++
+			return atom.Resources[0] == "configmaps", nil
+		}, rbac.Subject{}, []Object{hog, revoked})
+		require.NoError(t, err)
+		require.Len(t, confirmed, 1)
+		require.LessOrEqual(t, asked, maxReviews)
+	}
+}

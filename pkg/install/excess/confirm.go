@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"golang.org/x/sync/semaphore"
@@ -34,13 +35,30 @@ func Kept(holder string) string {
 // because a question was not asked. It returns an error if the API server cannot decide.
 func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
 	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string]origin{}}
-	var out []Object
-	for _, o := range objs {
-		confirmed, err := c.confirm(ctx, o)
-		if err != nil {
-			return nil, fmt.Errorf("review the permissions of %s: %w", apply.Describe(o.Object), err)
+	confirmed := make([]bool, len(objs))
+	// Each object has a share of the questions. Those that remain are for the first objects for which that is not sufficient, and the order is
+	// another one each time.
+	left := rand.Perm(len(objs))
+	for _, isShare := range []bool{true, false} {
+		var more []int
+		for i, at := range left {
+			if c.limit = maxReviews; isShare {
+				c.limit = c.asked + (maxReviews-c.asked)/(len(left)-i)
+			}
+			c.isCutShort = false
+			var err error
+			if confirmed[at], err = c.confirm(ctx, objs[at]); err != nil {
+				return nil, fmt.Errorf("review the permissions of %s: %w", apply.Describe(objs[at].Object), err)
+			}
+			if c.isCutShort {
+				more = append(more, at)
+			}
 		}
-		if confirmed {
+		left = more
+	}
+	var out []Object
+	for i, o := range objs {
+		if confirmed[i] {
 			out = append(out, o)
 		}
 	}
@@ -63,8 +81,10 @@ type confirmation struct {
 	subject rbac.Subject
 	objs    []Object
 	answers map[string]answer
-	// asked is the number of questions.
-	asked int
+	// asked is the number of questions, and limit the one at which no more are asked about the current object.
+	asked, limit int
+	// isCutShort is true if there were no more questions about the current object.
+	isCutShort bool
 	// omitted says what the account's ClusterRoles grant whose rules are not kept, by scope and by the Line of the permission.
 	omitted map[string]map[string]origin
 }
@@ -72,23 +92,25 @@ type confirmation struct {
 func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 	for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{o.Alternative}) {
 		if is, err := c.review(ctx, o.Scope, atom); err != nil || is != denied {
+			c.isCutShort = is == undecided && c.asked >= c.limit
 			return false, err
 		}
 	}
+	isDecided := true
 	for _, rule := range o.Missing { // one at a time, because together they can be too large
 		for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
 			is, err := c.review(ctx, o.Scope, atom)
-			switch {
-			case err != nil:
-				return false, err
-			case is == denied:
-				return true, nil
-			case is == undecided:
+			if err != nil || is == denied {
+				return err == nil, err
+			}
+			if is == undecided && c.asked >= c.limit {
+				c.isCutShort = true
 				return o.Unevaluated || c.account.isTooLarge(o.Scope), nil
 			}
+			isDecided = isDecided && is != undecided
 		}
 	}
-	return o.Unevaluated, nil
+	return o.Unevaluated || !isDecided && c.account.isTooLarge(o.Scope), nil
 }
 
 // review returns what is known about a permission. It asks the API server, unless there were too many questions or a ClusterRole of the
@@ -105,7 +127,7 @@ func (c *confirmation) review(ctx context.Context, scope string, atom rbacv1.Pol
 	case origin == itsOwn:
 		c.answers[key] = allowed
 		return allowed, nil
-	case c.asked >= maxReviews:
+	case c.asked >= c.limit:
 		return undecided, nil
 	}
 	c.asked++

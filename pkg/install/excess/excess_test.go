@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -242,14 +245,48 @@ func TestABatchBeginsWithWhatIsNotBeingDeleted(t *testing.T) {
 	require.Equal(t, "more", account.Batch(found, 0)[0].Object.GetName())
 }
 
+// Who may update what Remit has created can make it large, without having its permissions.
+func TestLargeObjectsAreReadInParts(t *testing.T) {
+	t.Parallel()
+	var objs []client.Object
+	var cached []Object
+	for i := range 20 {
+		binding := &rbacv1.RoleBinding{ObjectMeta: meta("t1", fmt.Sprint(i))}
+		binding.UID, binding.ManagedFields = types.UID(fmt.Sprint(i)), []metav1.ManagedFieldsEntry{{
+			Manager: "x", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "rbac.authorization.k8s.io/v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+		}}
+		binding.Finalizers = []string{strings.Repeat("f", 1<<20)}
+		objs = append(objs, binding)
+		cached = append(cached, Object{Object: &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: binding.Name, UID: binding.UID}}})
+	}
+	live := fake.NewClientBuilder().WithObjects(objs...).Build()
+	all := func(client.Object) bool { return true }
+	read, err := Reread(t.Context(), live, all, cached)
+	require.NoError(t, err)
+	require.Len(t, read, maxRead>>20-1)
+	require.Empty(t, read[0].GetManagedFields())
+	read, err = Reread(t.Context(), live, func(o client.Object) bool { return o.GetName() == "19" }, cached)
+	require.NoError(t, err)
+	require.Len(t, read, 1)
+}
+
 func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {
 	t.Parallel()
 	var timers Timers[string]
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	require.Zero(t, timers.Paused("x", now))
-	timers.Pause("x", now)
-	require.Equal(t, pause, timers.Paused("x", now))
-	require.Zero(t, timers.Paused("x", now.Add(pause)))
+	for _, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		timers.Pause("x", now)
+		require.Equal(t, pause, timers.Paused("x", now))
+		require.Zero(t, timers.Paused("x", now.Add(pause)))
+	}
+	for range 100 {
+		timers.Pause("x", now)
+	}
+	require.Equal(t, lastPause, timers.Paused("x", now))
 	timers.Stop("x")
 	require.Zero(t, timers.Paused("x", now))
+	timers.Pause("x", now)
+	require.Equal(t, firstPause, timers.Paused("x", now))
 }

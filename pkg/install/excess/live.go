@@ -12,10 +12,14 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
+// maxRead is the size of the objects that one Reread returns, in bytes. Decoded, they take several times as much memory.
+const maxRead = 8 << 20
+
 // Reread reads objects from the API server. It omits those that no longer exist, or that owns does not accept: only
-// objects that the install has created may be removed.
+// objects that the install has created may be removed. It also omits the last ones if they are too large together, which their users decide.
 func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) ([]client.Object, error) {
 	var out []client.Object
+	size := 0
 	for _, o := range cached {
 		obj, ok := o.Object.DeepCopyObject().(client.Object)
 		if !ok {
@@ -25,9 +29,17 @@ func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bo
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
 		}
-		if err == nil && obj.GetUID() == o.Object.GetUID() && owns(obj) {
-			out = append(out, obj)
+		if err != nil || obj.GetUID() != o.Object.GetUID() || !owns(obj) {
+			continue
 		}
+		obj.SetManagedFields(nil)
+		if sized, ok := obj.(interface{ Size() int }); ok {
+			size += sized.Size()
+		}
+		if size > maxRead && len(out) > 0 {
+			return out, nil
+		}
+		out = append(out, obj)
 	}
 	return out, nil
 }

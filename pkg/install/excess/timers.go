@@ -44,14 +44,15 @@ func (t *Timers[K]) Stop(install K) {
 	t.turns.Delete(install)
 }
 
-// pause is the minimum time between two attempts that remove nothing, because each attempt sends requests for each
-// object, and any event of the install could cause one.
-const pause = 10 * time.Second
+// firstPause is the minimum time between the first two attempts that remove nothing, because each attempt sends requests for each
+// object, and any event of the install could cause one. It doubles with each further attempt, up to lastPause: rules that others add to a
+// ClusterRole can cause attempts for the operators of all its accounts.
+const firstPause, lastPause = 10 * time.Second, 2 * time.Minute
 
 // Pause records that an attempt has removed nothing.
 func (t *Timers[K]) Pause(install K, now time.Time) {
-	t.pauses.Set(install, now.Add(pause))
-	t.turns.Change(install, func(n *int) { *n++ })
+	n := t.turns.Change(install, func(n *int) { *n++ })
+	t.pauses.Set(install, now.Add(min(firstPause<<min(n-1, 8), lastPause)))
 }
 
 // Turn returns the number of attempts that have removed nothing, for Batch.
