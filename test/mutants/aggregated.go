@@ -118,9 +118,39 @@ func aggregated() []Mutant {
 		},
 		{
 			Name: "the-same-objects-are-examined-each-time", Rule: 6, File: excess + "/find.go",
-			Old:    "first := turn % ",
-			New:    "first := 0 * turn % ",
-			Killer: unit(excess, "TestABatchBeginsAfterTheOneThatRemovedNothing"),
+			Old:    "others := rand.Perm(len(out) - first)[:maxRemoved-first]",
+			New:    "others := rand.Perm(maxRemoved - first)",
+			Killer: unit(excess, "TestABatchContainsOtherObjectsEachTime"),
+		},
+		{
+			Name: "the-same-parts-are-read-each-time", Rule: 6, File: excess + "/live.go",
+			Old:    "for i, at := range rand.Perm(len(cached)) {",
+			New:    "for i, at := range slices.Sorted(slices.Values(rand.Perm(len(cached)))) {",
+			Killer: unit(excess, "TestLargeObjectsAreReadInParts"),
+		},
+		{
+			Name: "a-part-of-a-batch-counts-as-all", Rule: 6, File: excess + "/examine.go",
+			Old:    "isDecided && read == len(found)",
+			New:    "isDecided && read == len(batch)",
+			Killer: unit(excess, "TestExaminedSaysWhatIsLeft"),
+		},
+		{
+			Name: "an-attempt-that-finds-nothing-is-repeated-at-once", Rule: 8, File: "pkg/controller/csv/excess.go",
+			Old:    "	r.pause(s, p, told{report: report, isComplete: is.IsComplete})",
+			New:    "	s.reportAt(p, told{report: report, isComplete: is.IsComplete}.report)",
+			Killer: unit("pkg/controller/csv", "TestAnAttemptThatFindsNothingIsPaused"),
+		},
+		{
+			Name: "what-the-api-server-allows-stops-an-operator", Rule: 8, File: "pkg/controller/csv/excess.go",
+			Old:    "if last.exceeds {",
+			New:    "if true {",
+			Killer: unit("pkg/controller/csv", "TestWhatTheAPIServerAllowsStopsNothing"),
+		},
+		{
+			Name: "a-conflict-counts-as-a-removal", Rule: 9, File: excess + "/delete.go",
+			Old:    "remain, why = append(remain, o), err",
+			New:    "if why = err; !apierrors.IsConflict(err) {\n				remain = append(remain, o)\n			}",
+			Killer: unit(excess, "TestWhatChangesIsNotRemoved"),
 		},
 		{
 			Name: "undecided-targets-keep-an-excess", Rule: 6, File: "pkg/controller/operatorgroup/reconciler.go",

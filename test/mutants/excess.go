@@ -12,8 +12,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "permissions-are-removed-by-the-cache", Rule: 1, File: "pkg/controller/csv/excess.go",
-			Old:    "confirmed, err := holders.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), found)",
-			New:    "confirmed, err := found, error(nil)",
+			Old:    "confirmed := is.Confirmed",
+			New:    "confirmed := is.Found",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{
@@ -84,8 +84,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "permissions-of-others-are-removed", Rule: 7, File: "pkg/install/excess/live.go",
-			Old:    " || !owns(obj) {",
-			New:    " {",
+			Old:    "if obj != nil && owns(obj) {",
+			New:    "if obj != nil {",
 			Killer: unit("pkg/controller/csv", "TestWhatStaysAfterTheGracePeriod"),
 		},
 		{

@@ -37,8 +37,8 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "leftovers-are-removed-by-the-cache", Rule: 1, File: "pkg/controller/operatorgroup/excess.go",
-			Old:    "confirmed, err := accounts.Confirm(ctx, excess.Reviewer(s.ask), found)",
-			New:    "confirmed, err := found, error(nil)",
+			Old:    "confirmed, found := append(hooks, is.Confirmed...)",
+			New:    "confirmed, found := append(hooks, is.Found...)",
 			Killer: unit(group, "TestWhichPermissionsWithoutACSVStay"),
 		},
 		{
@@ -193,14 +193,14 @@ func leftovers() []Mutant {
 		},
 		{
 			Name: "extensions-confirm-nothing", Rule: 1, File: "pkg/controller/clusterextension/excess.go",
-			Old:    "confirmed, err := holder.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)",
-			New:    "confirmed, err := found, error(nil)",
+			Old:    "if err == nil && len(is.Confirmed) == 0 {",
+			New:    "if is.Confirmed = is.Found; err == nil && len(is.Confirmed) == 0 {",
 			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
 		},
 		{
 			Name: "objects-that-an-extension-lost-are-removed", Rule: 7, File: "pkg/controller/clusterextension/excess.go",
-			Old:    "excess.Reread(ctx, s.Live, s.owner.Owns, cached)",
-			New:    "excess.Reread(ctx, s.Live, func(client.Object) bool { return true }, cached)",
+			Old:    "Examine(ctx, s.Live, s.owner.Owns, ",
+			New:    "Examine(ctx, s.Live, func(client.Object) bool { return true }, ",
 			Killer: unit(extension, "TestTheAPIServerConfirmsAnExcessOfAnExtension"),
 		},
 		{

@@ -25,7 +25,7 @@ func unhooked() []Mutant {
 			Killer: unit("pkg/controller/operatorgroup", "TestAWebhookWithoutACSVIsReportedAndRemoved"),
 		},
 		leftover("webhooks-without-an-extension-stay", 1, "append(hooks, found...), func(client.Object)", "append(hooks[:0], found...), func(client.Object)", "TestAWebhookWithoutAnExtensionIsRemoved"),
-		leftover("webhooks-without-an-extension-are-removed-by-the-cache", 1, "s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})", "s.intercepting(ctx, live, cmp.Or(s.confirmer, &preflight.Confirmer{}))",
+		leftover("webhooks-without-an-extension-are-removed-by-the-cache", 1, "s.intercepting(ctx, is.Live, &preflight.Confirmer{Ask: s.confirmer.Ask})", "s.intercepting(ctx, is.Live, cmp.Or(s.confirmer, &preflight.Confirmer{}))",
 			"TestWhichWebhooksWithoutAnExtensionStay"),
 		extension("the-remover-reads-webhooks-in-every-run", 8, "		s.unhooked.Set(s.ext.Name, s.ext.UID)\n", "		s.unhooked.Delete(s.ext.Name)\n", "TestLooksOnceForTheWebhooksOfAnEarlierExtension"),
 		{

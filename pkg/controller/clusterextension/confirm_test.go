@@ -64,7 +64,7 @@ func TestTheAPIServerConfirmsAnExcessOfAnExtension(t *testing.T) {
 			require.Len(t, cached, 1)
 			got, err := s.confirmExcess(t.Context(), cached)
 			require.NoError(t, err)
-			require.Len(t, got, row.want)
+			require.Len(t, got.Confirmed, row.want)
 			require.Equal(t, row.allowed, meta.IsStatusConditionTrue(s.ext.Status.Conditions, olmv1.TypeExceedsIdentity), "the reason why it is kept is reported")
 		})
 	}

@@ -72,7 +72,7 @@ func (s *run) shrink(ctx context.Context) error {
 		s.wakeAfter(left)
 		return nil
 	}
-	return s.removeExcess(ctx, holder.Batch(found, s.excess.Turn(s.ext.UID)))
+	return s.removeExcess(ctx, found)
 }
 
 // exceeding compares objects with the identity's permissions.
@@ -111,7 +111,8 @@ func (s *run) excessReported() time.Time {
 
 // removeExcess removes the roles and bindings whose grace period is over, as the identity.
 func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
-	confirmed, err := s.confirmExcess(ctx, cached)
+	is, err := s.confirmExcess(ctx, cached)
+	confirmed := is.Confirmed
 	if err != nil || len(confirmed) == 0 {
 		return err
 	}
@@ -135,34 +136,41 @@ func (s *run) removeExcess(ctx context.Context, cached []excess.Object) error {
 		return nil
 	}
 	if len(remain) == len(confirmed) {
-		s.excess.Pause(s.ext.UID, s.Clock.Now())
+		s.pauseExcess(is)
 	}
 	s.setExcess(olmv1.ReasonNotRemoved, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
 	return nil
 }
 
-// confirmExcess returns the objects to remove. Everything that the removal depends on is read again: the extension and
-// the objects from the API server, which also confirms that it denies the identity the permissions. The event for an
-// object that has changed triggers another run.
-func (s *run) confirmExcess(ctx context.Context, cached []excess.Object) ([]excess.Object, error) {
+// confirmExcess examines the objects. Everything that the removal depends on is read again, also the extension. The event for an object
+// that has changed triggers another run.
+func (s *run) confirmExcess(ctx context.Context, cached []excess.Object) (is excess.Examined, err error) {
 	if current, err := s.removesExcess(ctx); err != nil || !current {
-		return nil, err
+		return is, err
 	}
-	live, err := excess.Reread(ctx, s.Live, s.owner.Owns, cached)
-	if err != nil {
-		return nil, err
+	is, err = s.exceeding(excess.LiveRules(ctx, s.Live)).Examine(ctx, s.Live, s.owner.Owns, excess.Reviewer(s.confirmer.Ask), cached)
+	if err == nil && len(is.Confirmed) == 0 {
+		s.keepExcess(cached, is)
 	}
-	holder := s.exceeding(excess.LiveRules(ctx, s.Live))
-	found, err := holder.Find(live)
-	if err != nil {
-		return nil, err
+	return is, err
+}
+
+// keepExcess reports what exceeds the identity according to the cache, although nothing was confirmed.
+func (s *run) keepExcess(cached []excess.Object, is excess.Examined) {
+	s.pauseExcess(is)
+	switch {
+	case !is.IsComplete:
+		s.setExcess(olmv1.ReasonKept, cached, is.Kept("identity"))
+	case len(is.Found) > 0:
+		s.setExcess(olmv1.ReasonKept, is.Found, is.Kept("identity"))
 	}
-	confirmed, err := holder.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
-	if err == nil && len(confirmed) == 0 && len(found) > 0 {
-		s.excess.Pause(s.ext.UID, s.Clock.Now())
-		s.setExcess(olmv1.ReasonKept, found, excess.Kept("identity"))
+}
+
+// pauseExcess delays the next attempt, because this one has removed nothing.
+func (s *run) pauseExcess(is excess.Examined) {
+	if left := s.excess.Pause(s.ext.UID, s.Clock.Now()); !is.IsComplete {
+		s.wakeAfter(left)
 	}
-	return confirmed, err
 }
 
 // removesExcess reports whether the extension in the API server still has the same identity, and does not keep the

@@ -128,11 +128,8 @@ func (s *leftover) carryOut(ctx context.Context, plan excess.Plan) (after time.D
 	if left := r.attempts.Paused(name, r.Clock.Now()); left > 0 {
 		return left, nil
 	}
-	again, err := s.remove(ctx, plan.Due)
-	if again {
-		return cacheLag, err
-	}
-	return plan.After, err
+	after, err = s.remove(ctx, plan.Due)
+	return cmp.Or(after, plan.After), err
 }
 
 // bounds returns the permissions of the identity.
@@ -189,42 +186,37 @@ func isMarkOf(name, mark string) bool {
 }
 
 // remove removes the objects whose grace period is over, as the identity or the optional identity for removals. Everything that
-// the removal depends on is read again, as in confirmExcess. again is true if the cache does not show all removals yet.
-func (s *leftover) remove(ctx context.Context, due []excess.Object) (again bool, err error) {
+// the removal depends on is read again, as in removeExcess. after is the time until the next attempt, if no event triggers it.
+func (s *leftover) remove(ctx context.Context, due []excess.Object) (after time.Duration, err error) {
 	if current, err := s.isCurrent(ctx); err != nil || !current {
-		return false, err // a pending event triggers another reconcile
+		return 0, err // a pending event triggers another reconcile
 	}
-	live, err := excess.Reread(ctx, s.reader(), s.isLeft, s.bounds(s.RBAC.RulesOf).Batch(due, s.attempts.Turn(s.ext.Name)))
+	is, err := s.bounds(excess.LiveRules(ctx, s.Live)).Examine(ctx, s.reader(), s.isLeft, excess.Reviewer(s.confirmer.Ask), due)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	bounds := s.bounds(excess.LiveRules(ctx, s.Live))
-	found, err := bounds.Find(live)
-	if err != nil {
-		return false, err
-	}
-	confirmed, err := bounds.Confirm(ctx, excess.Reviewer(s.confirmer.Ask), found)
-	if err != nil {
-		return false, err
-	}
-	hooks, undecided := s.intercepting(ctx, live, &preflight.Confirmer{Ask: s.confirmer.Ask})
-	confirmed, found = append(hooks, confirmed...), append(hooks, found...)
-	if len(found) == 0 {
-		return len(live) < len(due), undecided
-	}
+	hooks, undecided := s.intercepting(ctx, is.Live, &preflight.Confirmer{Ask: s.confirmer.Ask})
+	confirmed := append(hooks, is.Confirmed...)
 	remain, why := confirmed, excess.ErrNoIdentity
 	if len(confirmed) > 0 {
 		if remain, why, err = s.removeAs(ctx, confirmed); err != nil {
-			return false, err
+			return 0, err
 		}
-	}
-	if len(remain) == len(confirmed) {
-		s.attempts.Pause(s.ext.Name, s.Clock.Now())
 	}
 	if len(remain) > 0 {
 		s.announce(remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
 	}
-	return len(live) < len(due) || len(remain) < len(confirmed), nil
+	if len(remain) < len(confirmed) {
+		return cacheLag, nil
+	}
+	after = s.attempts.Pause(s.ext.Name, s.Clock.Now())
+	if is.IsComplete && len(is.Found)+len(hooks) > 0 {
+		after = 0
+	}
+	if len(confirmed) == 0 {
+		return after, undecided
+	}
+	return after, nil
 }
 
 // isCurrent reports whether the API server knows the same extension, or none.

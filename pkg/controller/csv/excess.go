@@ -46,7 +46,7 @@ func (r *Reconciler) gatherExceeding(ctx context.Context, s *scope) error {
 	}
 	for _, p := range placesOf(client.ObjectKeyFromObject(s.csv)) {
 		found := s.foundAt(p, all)
-		err = errors.Join(err, r.boundAt(ctx, s, p, bound, found, holders.Batch(found, r.excess.Turn(p))))
+		err = errors.Join(err, r.boundAt(ctx, s, p, bound, found))
 	}
 	return err
 }
@@ -86,8 +86,8 @@ func (r *Reconciler) stopExcess(p place) {
 	r.told.Delete(p)
 }
 
-// boundAt reports what exceeds the account at a place, and removes it after the grace period. first are the objects to remove first.
-func (r *Reconciler) boundAt(ctx context.Context, s *scope, p place, bound scoped.Bound, found, first []excess.Object) error {
+// boundAt reports what exceeds the account at a place, and removes it after the grace period.
+func (r *Reconciler) boundAt(ctx context.Context, s *scope, p place, bound scoped.Bound, found []excess.Object) error {
 	switch {
 	case len(found) == 0:
 		r.stopExcess(p)
@@ -105,12 +105,17 @@ func (r *Reconciler) boundAt(ctx context.Context, s *scope, p place, bound scope
 		return nil
 	}
 	if left := r.excess.Paused(p, s.facts.Now); left > 0 {
-		s.outdated(p.elsewhere) // the status of the last attempt remains
-		s.reportAt(p, r.told.Get(p))
-		s.wakeAfter(left)
+		last := r.told.Get(p)
+		s.reportAt(p, last.report)
+		if last.exceeds {
+			s.outdated(p.elsewhere) // the status of the last attempt remains
+		}
+		if last.exceeds || !last.isComplete {
+			s.wakeAfter(left)
+		}
 		return nil
 	}
-	return r.shrink(ctx, s, p, bound, first)
+	return r.shrink(ctx, s, p, bound, found)
 }
 
 // reportAt records the report about a place.
@@ -126,11 +131,21 @@ func (s *scope) reportAt(p place, report string) {
 // could cause one at any time.
 func (s *scope) outdated(elsewhere bool) { s.facts.Unsynced = s.facts.Unsynced || !elsewhere }
 
+// told is the result of an attempt that has removed nothing. exceeds is true if the API server confirmed that something exceeds the account,
+// and isComplete is false if not everything was examined.
+type told struct {
+	report              string
+	exceeds, isComplete bool
+}
+
 // pause reports that an attempt has removed nothing, and delays the next one.
-func (r *Reconciler) pause(s *scope, p place, report string) {
-	r.excess.Pause(p, s.facts.Now)
-	r.told.Set(p, report)
-	s.reportAt(p, report)
+func (r *Reconciler) pause(s *scope, p place, is told) {
+	left := r.excess.Pause(p, s.facts.Now)
+	r.told.Set(p, is)
+	s.reportAt(p, is.report)
+	if !is.isComplete {
+		s.wakeAfter(left)
+	}
 }
 
 // bounds returns the permissions of the accounts of a namespace.
@@ -161,30 +176,21 @@ func excessReported(csv *operatorsv1alpha1.ClusterServiceVersion, p place) time.
 }
 
 // shrink removes the roles and bindings whose grace period is over. Everything that the removal depends on is read
-// again: the OperatorGroups and the objects from the API server, which also confirms that it denies the accounts the
-// permissions. The event for an object that has changed triggers another reconcile.
+// again, also the OperatorGroups. The event for an object that has changed triggers another reconcile.
 func (r *Reconciler) shrink(ctx context.Context, s *scope, p place, bound scoped.Bound, cached []excess.Object) error {
 	if current, err := r.live().Bound(ctx, s.csv.Namespace); err != nil || !current.Same(bound) {
 		return err
 	}
-	live, err := excess.Reread(ctx, r.Live, s.owner.Owns, cached)
+	is, err := r.bounds(bound, excess.LiveRules(ctx, r.Live)).Examine(ctx, r.Live, s.owner.Owns, excess.Reviewer(r.confirmer.Ask), cached)
 	if err != nil {
 		return err
 	}
-	holders := r.bounds(bound, excess.LiveRules(ctx, r.Live))
-	found, err := holders.Find(live)
-	if err != nil {
-		return err
-	}
-	if len(found) < len(cached) {
+	if is.IsOutdated {
 		s.outdated(p.elsewhere)
 	}
-	confirmed, err := holders.Confirm(ctx, excess.Reviewer(r.confirmer.Ask), found)
-	if err != nil {
-		return err
-	}
+	confirmed := is.Confirmed
 	if len(confirmed) == 0 {
-		r.reportAllowed(s, p, bound, found)
+		r.reportAllowed(s, p, bound, cached, is)
 		return nil
 	}
 	s.facts.Exceeds = true
@@ -203,20 +209,22 @@ func (r *Reconciler) shrink(ctx context.Context, s *scope, p place, bound scoped
 	}
 	report := aboutExcess(bound, confirmed, fmt.Sprintf("they cannot be removed (%s); to remove them, run: %s", summary(why), lines(commands)))
 	if len(remain) == len(confirmed) {
-		r.pause(s, p, report)
+		r.pause(s, p, told{report, true, is.IsComplete})
 	}
 	s.reportAt(p, report)
 	return nil
 }
 
-// reportAllowed reports what was found to exceed the account, although the API server allows it.
-func (r *Reconciler) reportAllowed(s *scope, p place, bound scoped.Bound, found []excess.Object) {
+// reportAllowed reports what exceeds the account according to the cache, although nothing was confirmed.
+func (r *Reconciler) reportAllowed(s *scope, p place, bound scoped.Bound, cached []excess.Object, is excess.Examined) {
+	report := "" // nothing exceeds it any more
 	switch {
-	case len(found) > 0:
-		r.pause(s, p, aboutExcess(bound, found, excess.Kept("ServiceAccount")))
-	case p.elsewhere:
-		s.reportAt(p, "") // the cache will show this
+	case !is.IsComplete:
+		report = aboutExcess(bound, cached, is.Kept("ServiceAccount"))
+	case len(is.Found) > 0:
+		report = aboutExcess(bound, is.Found, is.Kept("ServiceAccount"))
 	}
+	r.pause(s, p, told{report: report, isComplete: is.IsComplete})
 }
 
 // aboutExcess describes the permissions that the accounts are missing, the objects that grant them to the operator, and
@@ -299,9 +307,7 @@ func (r *Reconciler) removeWith(ctx context.Context, s *scope, bound scoped.Boun
 			log.FromContext(ctx).Info("Removed an object that exceeds the account", "object", apply.Describe(obj), "account", bound.String())
 			r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventRemoved, "Shrink", "%s",
 				status.Note("removed "+apply.Describe(obj)+", because it exceeds "+bound.String()))
-		case apierrors.IsConflict(denied): // the event for the change triggers another reconcile
-			s.outdated(s.isElsewhere(obj.GetNamespace()))
-		case isDenied(denied) || kit.Is[*excess.KeptError](denied):
+		case isDenied(denied) || apierrors.IsConflict(denied) || kit.Is[*excess.KeptError](denied):
 			remain, why = append(remain, obj), denied
 		default:
 			return nil, nil, denied

@@ -130,7 +130,7 @@ func TestWhatStaysAfterTheGracePeriod(t *testing.T) {
 					w.Lag(&b)
 				}
 				unproven("t1")(w)
-			}, due}, message: "Remit removes them"},
+			}, due}, message: "may not run as ServiceAccount \"demo\""},
 		"everything, if only the account is deleted": {given: []change{without(serviceAccount("acct")), settled, due}, message: "ServiceAccountNotFound"},
 		"what another account of the namespace has": {given: []change{weak, settled, func(w *world) {
 			everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
@@ -317,4 +317,32 @@ func (w *world) bindings(namespace string) []rbacv1.RoleBinding {
 	list := &rbacv1.RoleBindingList{}
 	require.NoError(w.t, w.Client("test").List(w.t.Context(), list, client.InNamespace(namespace)))
 	return list.Items
+}
+
+// at is the own place of the demo.
+func (w *world) at() place { return place{csv: client.ObjectKeyFromObject(w.csv)} }
+
+// The cache can show more than the API server for as long as users want, and any event of the install would cause an attempt.
+func TestAnAttemptThatFindsNothingIsPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got := w.given(weak, settled, func(w *world) {
+		for _, b := range w.bindings("t1") {
+			w.Lag(&b)
+		}
+		unproven("t1")(w)
+	}, passing(excess.DefaultGrace))
+	require.NotContains(t, got.message, "Remit removes them")
+	require.Positive(t, w.r.excess.Paused(w.at(), w.clock.Now()))
+}
+
+// A stranger's rules in a ClusterRole of the account can have the effect that it seems to be exceeded.
+func TestWhatTheAPIServerAllowsStopsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.given(weak, settled, passing(excess.DefaultGrace), func(w *world) { w.Allow("*") }, settled)
+	w.Delete(deploymentOf("demo"))
+	got := w.settle()
+	require.Positive(t, w.r.excess.Paused(w.at(), w.clock.Now()))
+	require.Equal(t, phasePending, got.phase, "not Succeeded")
 }

@@ -105,7 +105,7 @@ type Reconciler struct {
 	// excess contains the ends of the grace periods of CSVs that exceed their accounts, and told the reports of the attempts that have
 	// removed nothing.
 	excess  *excess.Timers[place]
-	told    *keyed.Map[place, string]
+	told    *keyed.Map[place, told]
 	secrets *secretWatches
 	// turns contains the runs that take another turn.
 	turns *keyed.Map[client.ObjectKey, run]
@@ -128,7 +128,7 @@ func New(o Options) (*Reconciler, error) {
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, drift: &drift{}, metrics: newMetrics(o.Clock),
 		refusals: &keyed.Map[client.ObjectKey, bool]{}, rivals: &rivals{}, replaced: &status.Replaced{}, orphaning: &kit.Orphaning{}, settling: kit.NewSettling(),
-		excess: &excess.Timers[place]{}, told: &keyed.Map[place, string]{}, secrets: newSecretWatches(o.WatchSecret),
+		excess: &excess.Timers[place]{}, told: &keyed.Map[place, told]{}, secrets: newSecretWatches(o.WatchSecret),
 		turns: &keyed.Map[client.ObjectKey, run]{},
 	}, nil
 }

@@ -80,7 +80,7 @@ func (f fate) describe(objs []excess.Object, own bool) string {
 func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Excess, after time.Duration, err error) {
 	bound, err := r.Default.Lookup(r.Client).Bound(ctx, namespace)
 	if err != nil || bound.LeftToOLM {
-		r.ages.Forget(namespace)
+		r.forgetExcess(namespace)
 		return out, 0, err
 	}
 	s := search{Reconciler: r, bound: bound}
@@ -88,7 +88,7 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 		return out, 0, err
 	}
 	if s.namespace.Name == "" || s.namespace.DeletionTimestamp != nil {
-		r.ages.Forget(namespace) // its ServiceAccounts are deleted, and nothing can be written in it
+		r.forgetExcess(namespace) // its ServiceAccounts are deleted, and nothing can be written in it
 		return out, 0, nil
 	}
 	found, err := s.accounts(r.RBAC.RulesOf).Find(s.objects)
@@ -98,6 +98,11 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, append(s.intercepting(ctx), found...), s.isClaimed)
 	plan.After = sooner(plan.After, s.recheck)
 	return s.carryOut(ctx, plan)
+}
+
+func (r *Reconciler) forgetExcess(namespace string) {
+	r.ages.Forget(namespace)
+	r.attempts.Stop(namespace)
 }
 
 // carryOut reports or removes what exceeds the account. after is the time until the result changes without an event.
@@ -119,11 +124,8 @@ func (s *search) carryOut(ctx context.Context, plan excess.Plan) (out Excess, af
 	if left := r.attempts.Paused(namespace, r.Clock.Now()); left > 0 {
 		return r.told.Get(namespace), left, nil
 	}
-	out, err = s.remove(ctx, plan.Due)
-	if s.again {
-		plan.After = cacheLag
-	}
-	return out, plan.After, err
+	out, after, err = s.remove(ctx, plan.Due)
+	return out, sooner(plan.After, after), err
 }
 
 // search is the state of one checkExcess.
@@ -141,7 +143,7 @@ type search struct {
 	objects []client.Object
 	// owners contains the values of the owner labels of objects whose ClusterServiceVersion exists.
 	owners map[string]bool
-	// again is true if the cache does not show all removals yet.
+	// again is true if the API server allows what it denied earlier.
 	again bool
 }
 
@@ -293,47 +295,45 @@ func describe(who string, found []excess.Object, fate string) string {
 }
 
 // remove removes the objects whose grace period is over, as the account, the default account or the optional identity for
-// removals. Everything that the removal depends on is read again: the OperatorGroups and the objects from the API server, which
-// also confirms that it denies the accounts the permissions.
-func (s *search) remove(ctx context.Context, due []excess.Object) (Excess, error) {
+// removals. Everything that the removal depends on is read again, also the OperatorGroups. after is the time until the next attempt.
+func (s *search) remove(ctx context.Context, due []excess.Object) (out Excess, after time.Duration, err error) {
 	if current, err := s.isCurrent(ctx); err != nil || !current {
-		return Excess{}, err
+		return out, 0, err
 	}
-	live, err := excess.Reread(ctx, s.Live, s.isCreated, s.accounts(s.RBAC.RulesOf).Batch(due, s.attempts.Turn(s.bound.Namespace)))
+	is, err := s.accounts(excess.LiveRules(ctx, s.Live)).Examine(ctx, s.Live, s.isCreated, excess.Reviewer(s.ask), due)
 	if err != nil {
-		return Excess{}, err
+		return out, 0, err
 	}
-	s.again = len(live) < len(due)
-	accounts := s.accounts(excess.LiveRules(ctx, s.Live))
-	found, err := accounts.Find(live)
+	hooks, err := s.confirmHooks(ctx, is.Live)
 	if err != nil {
-		return Excess{}, err
+		return out, 0, err
 	}
-	confirmed, err := accounts.Confirm(ctx, excess.Reviewer(s.ask), found)
-	if err != nil {
-		return Excess{}, err
-	}
-	hooks, err := s.confirmHooks(ctx, live)
-	confirmed, found = append(hooks, confirmed...), append(hooks, found...)
-	if err != nil || len(found) == 0 {
-		return Excess{}, err
-	}
+	confirmed, found := append(hooks, is.Confirmed...), append(hooks, is.Found...)
 	if len(confirmed) == 0 {
-		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
-		return s.report(ReasonKept, found, fate{is: excess.Kept("ServiceAccount")}), nil
+		after = s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
+		switch {
+		case !is.IsComplete:
+			return s.report(ReasonKept, due, fate{is: is.Kept("ServiceAccount")}), after, nil
+		case s.again:
+			return out, cacheLag, nil
+		case len(found) == 0: // the cache will show this
+			return out, after, nil
+		}
+		return s.report(ReasonKept, found, fate{is: is.Kept("ServiceAccount")}), 0, nil
 	}
 	remain, why, err := s.removeAs(ctx, confirmed)
-	if err != nil {
-		return Excess{}, err
+	switch {
+	case err != nil:
+		return out, 0, err
+	case len(remain) < len(confirmed):
+		after = cacheLag
+	default:
+		after = s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
 	}
-	s.again = s.again || len(remain) < len(confirmed)
 	if len(remain) == 0 {
-		return s.report(ReasonRemoved, confirmed, fate{is: "Remit has removed them"}), nil
+		return s.report(ReasonRemoved, confirmed, fate{is: "Remit has removed them"}), after, nil
 	}
-	if len(remain) == len(confirmed) {
-		s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
-	}
-	return s.report(ReasonNotRemoved, remain, fate{is: "they cannot be removed", why: fmt.Sprintf(" (%v)", why), command: "; to remove them, run: "}), nil
+	return s.report(ReasonNotRemoved, remain, fate{is: "they cannot be removed", why: fmt.Sprintf(" (%v)", why), command: "; to remove them, run: "}), after, nil
 }
 
 // removeAs deletes the objects as each of the identities that may be used, in turn: the accounts that bound the namespace, the default

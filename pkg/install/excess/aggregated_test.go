@@ -58,7 +58,7 @@ func TestRulesThatStrangersAddToTheAccountsClusterRolesRemoveNothing(t *testing.
 			ask := func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 				return atom.APIGroups[0] == "" && row.denied != "*" && atom.Resources[0] != row.denied, nil
 			}
-			confirmed, err := bounds.Confirm(t.Context(), ask, found)
+			confirmed, _, err := bounds.Confirm(t.Context(), ask, found)
 			require.NoError(t, err)
 			require.ElementsMatch(t, row.want, Names(confirmed))
 		})
@@ -124,7 +124,7 @@ func TestAPermissionOfUnknownOriginIsReadFromTheAPIServer(t *testing.T) {
 			},
 		}
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", Labels: map[string]string{names.LabelPermissionsHash: "x"}}}
-		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		confirmed, _, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 			return atom.Resources[0] == "pods", nil
 		}, rbac.Subject{}, []Object{{Object: role, Scope: "ns", Missing: []rbacv1.PolicyRule{pods}, Alternative: may("escalate", "roles")}})
 		if row.err != nil && !row.denied {
@@ -161,7 +161,7 @@ func TestPermissionsThatAreNotExaminedRemoveNothing(t *testing.T) {
 		return []rbacv1.PolicyRule{may("get", "configmaps"), may("get", "pods")}, nil
 	}}
 	objs := []Object{grants(named(maxExamined + 1)), grants(may("get", "pods"))}
-	confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+	confirmed, _, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 		return atom.Resources[0] != "roles", nil
 	}, rbac.Subject{}, objs)
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestPermissionsOfTheAccountAreNotAskedAbout(t *testing.T) {
 		return []rbacv1.PolicyRule{may("get", "configmaps")}, nil
 	}}
 	asked := 0
-	confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+	confirmed, _, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 		asked++
 		return false, nil
 	}, rbac.Subject{}, []Object{grants(named(2 * maxReviews)), grants(may("get", "secrets"))})
@@ -205,7 +205,7 @@ func TestADeniedPermissionIsFoundAfterOthers(t *testing.T) {
 	revoked.Missing = append(revoked.Missing, may("get", "secrets"))
 	for range 10 { // in any order
 		asked := 0
-		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		confirmed, _, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 			asked++
 			return atom.Resources[0] == "configmaps", nil
 		}, rbac.Subject{}, append(objs, revoked))
@@ -224,7 +224,7 @@ func TestAnObjectHasAShareOfTheQuestions(t *testing.T) {
 	revoked.Missing = append(revoked.Missing, may("get", "secrets"))
 	for range 10 {
 		asked := 0
-		confirmed, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
+		confirmed, _, err := account.Confirm(t.Context(), func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 			asked++
 			return atom.Resources[0] == "configmaps", nil
 		}, rbac.Subject{}, []Object{hog, revoked})

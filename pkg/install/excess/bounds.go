@@ -68,16 +68,15 @@ func (b Bounds) Find(objs []client.Object) (found []Object, err error) {
 	return found, nil
 }
 
-// Batch returns the objects to remove first, as Account.Batch does.
-func (b Bounds) Batch(found []Object, turn int) []Object { return b.accounts[0].Batch(found, turn) }
-
-// Confirm returns the objects for which the API server confirms that they exceed each of the accounts.
-func (b Bounds) Confirm(ctx context.Context, ask Reviewer, objs []Object) ([]Object, error) {
+// Confirm returns the objects for which the API server confirms that they exceed each of the accounts. isComplete is as in Account.Confirm.
+func (b Bounds) Confirm(ctx context.Context, ask Reviewer, objs []Object) (confirmed []Object, isComplete bool, err error) {
+	isComplete = true
 	for i, subject := range b.subjects {
-		var err error
-		if objs, err = b.accounts[i].Confirm(ctx, ask, subject, objs); err != nil {
-			return nil, err
+		var isDecided bool
+		if objs, isDecided, err = b.accounts[i].Confirm(ctx, ask, subject, objs); err != nil {
+			return nil, false, err
 		}
+		isComplete = isComplete && isDecided
 	}
-	return objs, nil
+	return objs, isComplete, nil
 }

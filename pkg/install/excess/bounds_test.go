@@ -86,7 +86,7 @@ func TestBindingsOfRemitDoNotJustifyThemselves(t *testing.T) {
 			ask := func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 				return atom.Resources[0] == "pods", nil // the API server counts every binding
 			}
-			confirmed, err := bounds.Confirm(t.Context(), ask, found)
+			confirmed, _, err := bounds.Confirm(t.Context(), ask, found)
 			require.NoError(t, err)
 			require.Len(t, confirmed, row.confirmed)
 		})
@@ -144,7 +144,7 @@ func TestManyRolesOfTheAccountDoNotKeepAnExcess(t *testing.T) {
 			account := Account{Granted: func(ns string) rbac.Permissions {
 				return rbac.Permissions{Namespace: ns, ReadErrors: row.errs, NotKept: row.notKept}
 			}}
-			confirmed, err := account.Confirm(t.Context(), ask, rbac.Subject{}, []Object{found})
+			confirmed, _, err := account.Confirm(t.Context(), ask, rbac.Subject{}, []Object{found})
 			require.NoError(t, err)
 			require.Len(t, confirmed, row.want)
 		})

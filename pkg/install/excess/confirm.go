@@ -22,8 +22,8 @@ const maxReviews = 500
 // one.
 type Reviewer func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error)
 
-// Kept says why objects are kept that Confirm does not return. holder is what the account is called.
-func Kept(holder string) string {
+// kept says why objects are kept that Confirm does not return. holder is what the account is called.
+func kept(holder string) string {
 	return fmt.Sprintf("they are kept, because the API server allows the %s what they grant, or did not decide this with %d questions", holder, maxReviews)
 }
 
@@ -32,8 +32,9 @@ func Kept(holder string) string {
 // bindings that Remit has created counts as denied. If there are more permissions than Remit evaluates, in the object or in
 // Roles of the account's own namespace, the denied alternative is sufficient; otherwise, a user could keep an excess by adding rules to
 // them. ClusterRoles of the account do not have this effect, because others may add rules to them (docs/adr/0105): nothing is removed
-// because a question was not asked. It returns an error if the API server cannot decide.
-func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) ([]Object, error) {
+// because a question was not asked. isComplete is false if there are others for which the questions were not sufficient. It returns an error if
+// the API server cannot decide.
+func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject, objs []Object) (out []Object, isComplete bool, err error) {
 	c := confirmation{ask: ask, account: a, subject: subject, objs: objs, answers: map[string]answer{}, omitted: map[string]map[string]origin{}}
 	confirmed := make([]bool, len(objs))
 	// Each object has a share of the questions. Those that remain are for the first objects for which that is not sufficient, and the order is
@@ -46,9 +47,8 @@ func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject
 				c.limit = c.asked + (maxReviews-c.asked)/(len(left)-i)
 			}
 			c.isCutShort = false
-			var err error
 			if confirmed[at], err = c.confirm(ctx, objs[at]); err != nil {
-				return nil, fmt.Errorf("review the permissions of %s: %w", apply.Describe(objs[at].Object), err)
+				return nil, false, fmt.Errorf("review the permissions of %s: %w", apply.Describe(objs[at].Object), err)
 			}
 			if c.isCutShort {
 				more = append(more, at)
@@ -56,13 +56,13 @@ func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject
 		}
 		left = more
 	}
-	var out []Object
+	isComplete = !slices.ContainsFunc(left, func(at int) bool { return !confirmed[at] })
 	for i, o := range objs {
 		if confirmed[i] {
 			out = append(out, o)
 		}
 	}
-	return out, nil
+	return out, isComplete, nil
 }
 
 // answer is what is known about a permission of the account. It is undecided if there were too many questions.
@@ -97,8 +97,8 @@ func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 		}
 	}
 	isDecided := true
-	for _, rule := range o.Missing { // one at a time, because together they can be too large
-		for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
+	for _, i := range rand.Perm(len(o.Missing)) { // one at a time, because together they can be too large
+		for _, atom := range rbac.Atoms(o.Missing[i : i+1]) {
 			is, err := c.review(ctx, o.Scope, atom)
 			if err != nil || is == denied {
 				return err == nil, err

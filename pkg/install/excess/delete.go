@@ -14,8 +14,7 @@ import (
 var ErrNoIdentity = errors.New("no identity may delete them")
 
 // Delete deletes the objects that have not changed since they were read. It returns those that the client is not allowed to
-// delete, and the reason. It calls removed for each deleted object. The event for an object that has changed triggers
-// another reconcile.
+// delete or that have changed, and the reason. It calls removed for each deleted object.
 func Delete(ctx context.Context, own client.Client, objs []Object, removed func(client.Object)) (remain []Object, why, err error) {
 	for _, o := range objs {
 		err := CheckFinalizers(o.Object)
@@ -24,9 +23,8 @@ func Delete(ctx context.Context, own client.Client, objs []Object, removed func(
 		}
 		_, isKept := errors.AsType[*KeptError](err)
 		switch {
-		case apierrors.IsForbidden(err) || isKept:
+		case apierrors.IsForbidden(err) || apierrors.IsConflict(err) || isKept:
 			remain, why = append(remain, o), err
-		case apierrors.IsConflict(err):
 		case err != nil:
 			return nil, nil, err
 		default:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -110,7 +113,7 @@ func TestTheAPIServerConfirmsAnExcess(t *testing.T) {
 		"one of two permissions is denied":   {allowed: []string{"get pods"}, want: 1},
 		"all permissions are allowed":        {allowed: []string{"get pods", "get secrets"}},
 		"the alternative is allowed":         {allowed: []string{"escalate roles"}},
-		"the API server cannot decide":       {undecided: "get pods"},
+		"the API server cannot decide":       {allowed: []string{"get secrets"}, undecided: "get pods"},
 		"the alternative cannot be reviewed": {undecided: "escalate roles"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +131,7 @@ func TestTheAPIServerConfirmsAnExcess(t *testing.T) {
 				}
 				return false, nil
 			}
-			got, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{both})
+			got, _, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{both})
 			require.Equal(t, row.undecided != "", err != nil)
 			require.Len(t, got, row.want)
 		})
@@ -147,7 +150,7 @@ func TestAQuestionIsAskedOnceAndTheNumberIsLimited(t *testing.T) {
 		rule.Resources = append(rule.Resources, "r"+string(rune('a'+len(rule.Resources)%26))+time.Duration(len(rule.Resources)).String())
 	}
 	o := Object{Object: &rbacv1.Role{}, Missing: []rbacv1.PolicyRule{rule}, Alternative: may("escalate", "roles")}
-	got, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{o, o})
+	got, _, err := Account{}.Confirm(t.Context(), ask, rbac.Subject{}, []Object{o, o})
 	require.NoError(t, err)
 	require.Empty(t, got)
 	require.Equal(t, maxReviews, asked)
@@ -197,15 +200,15 @@ func TestABatchIsLimitedAndBeginsWithWhatTheAccountMayDelete(t *testing.T) {
 		}
 		return out
 	}}
-	got := account.Batch(found, 0)
+	got := account.Batch(found)
 	require.Len(t, got, maxRemoved)
-	for i := range got {
+	for i := range maxRemoved / 2 {
 		require.Equal(t, i < 11, got[i].Object.GetNamespace() == "t1")
 	}
 }
 
-// Any number of objects can be such that they are not removed. The next attempt examines others, and each of them has its turn.
-func TestABatchBeginsAfterTheOneThatRemovedNothing(t *testing.T) {
+// Any number of objects can be such that they are not removed. Other attempts examine others, so that each has its turn.
+func TestABatchContainsOtherObjectsEachTime(t *testing.T) {
 	t.Parallel()
 	account := Account{Granted: func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} }}
 	for _, n := range []int{1, maxRemoved, maxRemoved + 1, 3*maxRemoved - 1} {
@@ -213,19 +216,18 @@ func TestABatchBeginsAfterTheOneThatRemovedNothing(t *testing.T) {
 		for i := range n {
 			found = append(found, Object{Object: &rbacv1.RoleBinding{ObjectMeta: meta("t1", fmt.Sprint(i))}})
 		}
-		var timers Timers[string]
 		examined := map[string]bool{}
-		for range 3 {
-			batch := account.Batch(found, timers.Turn("x"))
+		for range 100 {
+			batch := account.Batch(found)
 			require.Len(t, batch, min(n, maxRemoved))
+			require.Equal(t, "0", batch[0].Object.GetName())
+			once := map[string]bool{}
 			for _, o := range batch {
-				examined[o.Object.GetName()] = true
+				once[o.Object.GetName()], examined[o.Object.GetName()] = true, true
 			}
-			timers.Pause("x", time.Now())
+			require.Len(t, once, len(batch))
 		}
 		require.Len(t, examined, n)
-		timers.Stop("x")
-		require.Zero(t, timers.Turn("x"))
 	}
 }
 
@@ -242,33 +244,109 @@ func TestABatchBeginsWithWhatIsNotBeingDeleted(t *testing.T) {
 	account := Account{Granted: func(namespace string) rbac.Permissions {
 		return rbac.Permissions{Namespace: namespace, Rules: []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"delete"}}}}
 	}}
-	require.Equal(t, "more", account.Batch(found, 0)[0].Object.GetName())
+	require.Equal(t, "more", account.Batch(found)[0].Object.GetName())
 }
 
 // Who may update what Remit has created can make it large, without having its permissions.
 func TestLargeObjectsAreReadInParts(t *testing.T) {
 	t.Parallel()
-	var objs []client.Object
+	live := stored{}
 	var cached []Object
 	for i := range 20 {
 		binding := &rbacv1.RoleBinding{ObjectMeta: meta("t1", fmt.Sprint(i))}
-		binding.UID, binding.ManagedFields = types.UID(fmt.Sprint(i)), []metav1.ManagedFieldsEntry{{
-			Manager: "x", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "rbac.authorization.k8s.io/v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
-		}}
+		binding.UID, binding.ManagedFields = types.UID(fmt.Sprint(i)), []metav1.ManagedFieldsEntry{{Manager: "x"}}
 		binding.Finalizers = []string{strings.Repeat("f", 1<<20)}
-		objs = append(objs, binding)
+		live[binding.Name] = binding
 		cached = append(cached, Object{Object: &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: binding.Name, UID: binding.UID}}})
 	}
-	live := fake.NewClientBuilder().WithObjects(objs...).Build()
 	all := func(client.Object) bool { return true }
-	read, err := Reread(t.Context(), live, all, cached)
+	seen := map[string]bool{}
+	for range 200 {
+		objs, read, err := Reread(t.Context(), live, all, cached)
+		require.NoError(t, err)
+		require.Len(t, objs, maxRead>>20-1)
+		require.Equal(t, len(objs), read)
+		require.Empty(t, objs[0].GetManagedFields())
+		require.True(t, slices.IsSortedFunc(objs, func(x, y client.Object) int { return number(t, x) - number(t, y) }))
+		for _, o := range objs {
+			seen[o.GetName()] = true
+		}
+	}
+	require.Len(t, seen, len(cached), "each is read in its turn")
+
+	objs, read, err := Reread(t.Context(), live, func(client.Object) bool { return false }, cached)
 	require.NoError(t, err)
-	require.Len(t, read, maxRead>>20-1)
-	require.Empty(t, read[0].GetManagedFields())
-	read, err = Reread(t.Context(), live, func(o client.Object) bool { return o.GetName() == "19" }, cached)
+	require.Empty(t, objs)
+	require.Less(t, read, len(cached))
+}
+
+// stored reads RoleBindings, which fake clients take a long time for if they are large.
+type stored map[string]*rbacv1.RoleBinding
+
+func (s stored) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	s[key.Name].DeepCopyInto(obj.(*rbacv1.RoleBinding)) //nolint:forcetypeassert // There are no others.
+	return nil
+}
+
+func (stored) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func number(t *testing.T, obj client.Object) int {
+	t.Helper()
+	n, err := strconv.Atoi(obj.GetName())
 	require.NoError(t, err)
-	require.Len(t, read, 1)
+	return n
+}
+
+// What the cache shows and the API server does not has been examined.
+func TestExaminedSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	granting := func(n int) (live []client.Object, cached []Object) {
+		for i := range n {
+			pair := granted(t, "t1", fmt.Sprint(i), may("get", "secrets"))
+			for _, o := range pair {
+				o.SetResourceVersion("")
+				o.SetUID(types.UID(fmt.Sprintf("%T %d", o, i)))
+			}
+			live = append(live, pair...)
+			binding := pair[1]
+			cached = append(cached, Object{Object: &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: binding.GetName(), UID: binding.GetUID()}}})
+		}
+		return live, cached
+	}
+	has := Account{Granted: func(namespace string) rbac.Permissions {
+		return rbac.Permissions{Namespace: namespace, Rules: []rbacv1.PolicyRule{may("get", "secrets")}}
+	}}
+	lacks := Account{Granted: func(namespace string) rbac.Permissions { return rbac.Permissions{Namespace: namespace} }}
+	for name, row := range map[string]struct {
+		account                Account
+		n, gone                int
+		denies                 bool
+		found, confirmed       int
+		isOutdated, isComplete bool
+	}{
+		"all are confirmed":     {account: lacks, n: 3, denies: true, found: 3, confirmed: 3, isComplete: true},
+		"all are allowed":       {account: lacks, n: 3, found: 3, isComplete: true},
+		"none exceeds it":       {account: has, n: 3, isOutdated: true, isComplete: true},
+		"one does not exist":    {account: lacks, n: 3, gone: 1, denies: true, found: 2, confirmed: 2, isOutdated: true, isComplete: true},
+		"more than a batch":     {account: lacks, n: maxRemoved + 1, found: maxRemoved},
+		"more than a batch has": {account: has, n: maxRemoved + 1, isOutdated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objs, cached := granting(row.n)
+			live := fake.NewClientBuilder().WithObjects(objs[2*row.gone:]...).Build()
+			row.account.RulesOf = LiveRules(t.Context(), live)
+			bounds := Bounds{accounts: []Account{row.account}, subjects: []rbac.Subject{{}}}
+			is, err := bounds.Examine(t.Context(), live, func(client.Object) bool { return true },
+				func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return !row.denies, nil }, cached)
+			require.NoError(t, err)
+			require.Len(t, is.Found, row.found)
+			require.Len(t, is.Confirmed, row.confirmed)
+			require.Equal(t, row.isOutdated, is.IsOutdated)
+			require.Equal(t, row.isComplete, is.IsComplete)
+			require.Equal(t, row.isComplete, is.Kept("account") == kept("account"))
+		})
+	}
 }
 
 func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {
@@ -289,4 +367,18 @@ func TestAttemptsThatRemoveNothingArePaused(t *testing.T) {
 	require.Zero(t, timers.Paused("x", now))
 	timers.Pause("x", now)
 	require.Equal(t, firstPause, timers.Paused("x", now))
+}
+
+// Users could otherwise have an object reported as removed, and the attempt repeated at once, for as long as they change it.
+func TestWhatChangesIsNotRemoved(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(rbacv1.Resource("rolebindings"), "b", errors.New("changed"))
+	own := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return conflict },
+	})
+	objs := []Object{{Object: &rbacv1.RoleBinding{ObjectMeta: meta("t1", "b")}}}
+	remain, why, err := Delete(t.Context(), own, objs, func(client.Object) { t.Error("removed") })
+	require.NoError(t, err)
+	require.Equal(t, objs, remain)
+	require.ErrorIs(t, why, conflict)
 }

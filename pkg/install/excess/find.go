@@ -2,6 +2,7 @@ package excess
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -109,10 +110,9 @@ func inOrderOf(objs []client.Object, found []Object) []Object {
 const maxRemoved = 100
 
 // Batch returns the objects to remove first: those that the account may delete according to RBAC, and at last those that are
-// already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same. turn is the number of
-// earlier attempts that have removed nothing (Timers.Turn): each begins after the objects of the one before, because there can be any number
-// that are not removed.
-func (a Account) Batch(found []Object, turn int) []Object {
+// already being deleted, because finalizers can keep any number of them. Otherwise, the order remains the same. If there are more objects,
+// half of them are other ones each time, because there can be any number that are not removed.
+func (a Account) Batch(found []Object) []Object {
 	objs := make([]client.Object, 0, len(found))
 	for _, o := range found {
 		objs = append(objs, o.Object)
@@ -131,8 +131,13 @@ func (a Account) Batch(found []Object, turn int) []Object {
 	if len(out) <= maxRemoved {
 		return out
 	}
-	first := turn % ((len(out) + maxRemoved - 1) / maxRemoved) * maxRemoved
-	return append(out[first:], out[:first]...)[:maxRemoved]
+	const first = maxRemoved / 2
+	others := rand.Perm(len(out) - first)[:maxRemoved-first]
+	slices.Sort(others)
+	for i, at := range others {
+		out[first+i] = out[first+at]
+	}
+	return out[:maxRemoved]
 }
 
 func (a Account) mayDelete(obj client.Object) bool {

@@ -3,6 +3,7 @@ package excess
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,32 +17,52 @@ import (
 const maxRead = 8 << 20
 
 // Reread reads objects from the API server. It omits those that no longer exist, or that owns does not accept: only
-// objects that the install has created may be removed. It also omits the last ones if they are too large together, which their users decide.
-func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) ([]client.Object, error) {
-	var out []client.Object
+// objects that the install has created may be removed. If they are too large together, which their users decide, it reads only some of
+// them, other ones each time. The order remains the same. read is the number of objects that were read.
+func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) (out []client.Object, read int, err error) {
+	all := make([]client.Object, len(cached))
 	size := 0
-	for _, o := range cached {
-		obj, ok := o.Object.DeepCopyObject().(client.Object)
-		if !ok {
-			return nil, fmt.Errorf("%T is not an API object", o.Object)
+	for i, at := range rand.Perm(len(cached)) {
+		obj, err := readAgain(ctx, live, cached[at].Object)
+		if err != nil {
+			return nil, 0, err
 		}
-		err := live.Get(ctx, client.ObjectKeyFromObject(o.Object), obj)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get %s: %w", apply.Describe(o.Object), err)
+		if obj != nil {
+			size += sizeOf(obj)
 		}
-		if err != nil || obj.GetUID() != o.Object.GetUID() || !owns(obj) {
-			continue
+		if size > maxRead && i > 0 {
+			break
 		}
-		obj.SetManagedFields(nil)
-		if sized, ok := obj.(interface{ Size() int }); ok {
-			size += sized.Size()
+		read++
+		if obj != nil && owns(obj) {
+			all[at] = obj
 		}
-		if size > maxRead && len(out) > 0 {
-			return out, nil
-		}
-		out = append(out, obj)
 	}
-	return out, nil
+	return slices.DeleteFunc(all, func(obj client.Object) bool { return obj == nil }), read, nil
+}
+
+// readAgain returns an object as it is in the API server, without its managed fields, or nil if it does not exist.
+func readAgain(ctx context.Context, live client.Reader, cached client.Object) (client.Object, error) {
+	obj, ok := cached.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not an API object", cached)
+	}
+	err := live.Get(ctx, client.ObjectKeyFromObject(cached), obj)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get %s: %w", apply.Describe(cached), err)
+	}
+	if err != nil || obj.GetUID() != cached.GetUID() {
+		return nil, nil
+	}
+	obj.SetManagedFields(nil)
+	return obj, nil
+}
+
+func sizeOf(obj client.Object) int {
+	if sized, ok := obj.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	return 0
 }
 
 // KeptError reports that an object is being deleted, but remains in effect because of its finalizers.

@@ -40,6 +40,6 @@ func TestExaminesOneNamespaceAfterTheOther(t *testing.T) {
 	}
 	require.Equal(t, []string{"t0", "t1", "t2", "t3"}, slices.Compact(asked))
 	asked = nil
-	require.Len(t, account.Batch(found, 0), len(objs))
+	require.Len(t, account.Batch(found), len(objs))
 	require.Equal(t, []string{"t0", "t1", "t2", "t3"}, slices.Compact(asked))
 }

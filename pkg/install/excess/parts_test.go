@@ -86,7 +86,7 @@ func TestPaddingARoleDoesNotHideAnExcess(t *testing.T) {
 			ask := func(_ context.Context, _ rbac.Subject, _ string, atom rbacv1.PolicyRule) (bool, error) {
 				return rbac.NewSet(row.account).Covers([]rbacv1.PolicyRule{atom}), nil
 			}
-			confirmed, err := account.Confirm(t.Context(), ask, rbac.Subject{}, found)
+			confirmed, _, err := account.Confirm(t.Context(), ask, rbac.Subject{}, found)
 			require.NoError(t, err)
 			require.Len(t, confirmed, 2)
 		})

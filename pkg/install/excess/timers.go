@@ -17,8 +17,8 @@ const observation = time.Minute
 // Timers contain the end of the grace period of each install that exceeds its account. The zero value is ready to use.
 type Timers[K comparable] struct {
 	ends, pauses keyed.Map[K, time.Time]
-	// turns is the number of attempts that have removed nothing.
-	turns keyed.Map[K, int]
+	// attempts is the number of attempts that have removed nothing.
+	attempts keyed.Map[K, int]
 }
 
 // Deadline returns the end of an install's grace period, which begins when its status first reported the excess, or now
@@ -41,7 +41,7 @@ func (t *Timers[K]) Deadline(install K, now, reported time.Time, grace time.Dura
 func (t *Timers[K]) Stop(install K) {
 	t.ends.Delete(install)
 	t.pauses.Delete(install)
-	t.turns.Delete(install)
+	t.attempts.Delete(install)
 }
 
 // firstPause is the minimum time between the first two attempts that remove nothing, because each attempt sends requests for each
@@ -49,14 +49,13 @@ func (t *Timers[K]) Stop(install K) {
 // ClusterRole can cause attempts for the operators of all its accounts.
 const firstPause, lastPause = 10 * time.Second, 2 * time.Minute
 
-// Pause records that an attempt has removed nothing.
-func (t *Timers[K]) Pause(install K, now time.Time) {
-	n := t.turns.Change(install, func(n *int) { *n++ })
-	t.pauses.Set(install, now.Add(min(firstPause<<min(n-1, 8), lastPause)))
+// Pause records that an attempt has removed nothing, and returns the time until the next one.
+func (t *Timers[K]) Pause(install K, now time.Time) time.Duration {
+	n := t.attempts.Change(install, func(n *int) { *n++ })
+	pause := min(firstPause<<min(n-1, 8), lastPause)
+	t.pauses.Set(install, now.Add(pause))
+	return pause
 }
-
-// Turn returns the number of attempts that have removed nothing, for Batch.
-func (t *Timers[K]) Turn(install K) int { return t.turns.Get(install) }
 
 // Paused returns the time until the next attempt, or 0.
 func (t *Timers[K]) Paused(install K, now time.Time) time.Duration {
