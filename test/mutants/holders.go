@@ -4,6 +4,18 @@ package mutants
 func holders() []Mutant {
 	return []Mutant{
 		{
+			Name: "the-objects-of-another-kind-are-listed", Rule: 9, File: "cmd/kubectl-remit/uninstall/gather.go",
+			Old:    "gvk.GroupVersion().WithKind(gvk.Kind + \"List\")",
+			New:    "gvk",
+			Killer: unit("cmd/kubectl-remit/uninstall", "TestKeepsKindsThatAreCalledList"),
+		},
+		{
+			Name: "objects-of-an-earlier-kind-count-as-checked", Rule: 9, File: "pkg/step/existing/read.go",
+			Old:    "if !isServed && apihelpers",
+			New:    "if false && apihelpers",
+			Killer: unit("pkg/step/existing", "TestADefinitionOfAKindThatAnotherOneHasHasNoObjects"),
+		},
+		{
 			Name: "a-definition-has-the-objects-of-another-one", Rule: 1, File: "pkg/step/crd/stricter.go",
 			Old:    "return gvk, mapping.Resource.Resource == d.Spec.Names.Plural, nil",
 			New:    "return gvk, mapping != nil, nil",

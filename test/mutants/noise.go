@@ -101,9 +101,15 @@ func noise() []Mutant {
 		},
 		{
 			Name: "any-number-of-definitions-is-indexed", Rule: 8, File: "pkg/controller/csv/indexes.go",
-			Old:    "+len(apis.Owned)+len(hooks) > maxCompared {",
-			New:    "+len(apis.Owned)+len(hooks) > 10*maxCompared {",
+			Old:    "if countNamed(csv) > maxCompared {",
+			New:    "if countNamed(csv) > 10*maxCompared {",
 			Killer: unit("pkg/controller/csv", "TestAVersionHasKeysForWhatItNamesInTheCluster"),
+		},
+		{
+			Name: "any-definition-wakes-versions-with-many-names", Rule: 8, File: "pkg/controller/csv/indexes.go",
+			Old:    "if countNamed(csv) > maxNamed {",
+			New:    "if countNamed(csv) > 0*maxNamed {",
+			Killer: unit("pkg/controller/csv", "TestObjectsOfTheClusterWakeTheVersionsThatNameThem"),
 		},
 		{
 			Name: "versions-that-wait-for-native-apis-are-not-woken", Rule: 0, File: "pkg/controller/csv/wake.go",

@@ -148,7 +148,7 @@ func (i *install) checkObjects(ctx context.Context, crd *apiextensionsv1.CustomR
 		return nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk)
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List")) // "List" is removed from any kind
 	var found []string
 	for {
 		if err := i.client.List(ctx, list, client.Limit(pageSize), client.Continue(list.Continue)); err != nil {

@@ -3,6 +3,7 @@ package uninstall
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/operator-framework/api/crds"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -208,6 +209,37 @@ func TestObjectsOfAnotherDefinitionOfTheKindAreNotDeleted(t *testing.T) {
 	require.NotContains(t, out, "victim")
 	require.True(t, s.exists(gadget))
 	require.False(t, s.exists(decoy))
+}
+
+// Clients derive the kind of a list from that of its objects. A kind that itself ends in "List" must not become that of another definition.
+func TestKeepsKindsThatAreCalledList(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	define := func(plural, kind, list string) *apiextensionsv1.CustomResourceDefinition {
+		out := env.Gadgets(s.group())
+		out.Name, out.Labels = plural+"."+s.group(), map[string]string{names.LabelLineage: s.lineage.Mark()}
+		out.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural + "-one", Kind: kind, ListKind: list}
+		s.create(out)
+		return out
+	}
+	define("allows", "Allow", "Allows")
+	lists := define("allowlists", "AllowList", "AllowListList")
+	mine := &unstructured.Unstructured{}
+	mine.SetAPIVersion(s.group() + "/v1")
+	mine.SetKind("AllowList")
+	mine.SetNamespace("default")
+	mine.SetName("victim")
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.NoError(ct, s.Create(t.Context(), mine.DeepCopy())) }, time.Minute, 50*time.Millisecond)
+	csv := s.csv("a.v1", s.group())
+	require.NoError(t, s.Get(t.Context(), client.ObjectKeyFromObject(csv), csv))
+	csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: lists.Name, Version: "v1", Kind: "AllowList"}}
+	require.NoError(t, s.Update(t.Context(), csv))
+
+	_, notes, code := s.uninstall("--crds")
+	require.NotZero(t, code)
+	require.Contains(t, notes, "objects of CustomResourceDefinition "+lists.Name+" exist: default/victim")
+	require.True(t, s.exists(lists))
+	require.True(t, s.exists(mine))
 }
 
 // The users of the operator's namespace decide how long the deletion takes. Meanwhile, others use the kind.

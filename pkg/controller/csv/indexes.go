@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/provided"
@@ -133,36 +135,77 @@ func nameKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 }
 
 // clusterKeys returns the keys for the objects of the cluster that a CSV names or may wait for. manyDefinitions is the key of a CSV that
-// names more than maxCompared: it is woken by events of all such objects, and not compared with them.
+// names more than maxCompared: events of all such objects are compared with it.
 func clusterKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
-	defs, apis, hooks := &csv.Spec.CustomResourceDefinitions, &csv.Spec.APIServiceDefinitions, csv.Spec.WebhookDefinitions
 	var out []string
 	if len(csv.Spec.NativeAPIs) > 0 {
 		out = append(out, byNativeAPI)
 	}
-	if len(apis.Required) > 0 {
+	if len(csv.Spec.APIServiceDefinitions.Required) > 0 {
 		out = append(out, byRequiredAPI)
 	}
-	if len(defs.Owned)+len(defs.Required)+len(apis.Owned)+len(hooks) > maxCompared {
+	if countNamed(csv) > maxCompared {
 		return append(out, manyDefinitions)
 	}
-	add := func(kind, name string) {
+	for kind, name := range named(csv) {
 		if isName(name) {
 			out = append(out, kind+name)
 		}
 	}
-	for _, list := range [][]operatorsv1alpha1.CRDDescription{defs.Owned, defs.Required} {
-		for i := range list {
-			add(byDefinition, list[i].Name)
+	return out
+}
+
+// countNamed returns the number of objects of the cluster that a CSV names.
+func countNamed(csv *operatorsv1alpha1.ClusterServiceVersion) int {
+	defs := &csv.Spec.CustomResourceDefinitions
+	return len(defs.Owned) + len(defs.Required) + len(csv.Spec.APIServiceDefinitions.Owned) + len(csv.Spec.WebhookDefinitions)
+}
+
+// named returns the kinds, as in the keys, and names of the objects of the cluster that a CSV names.
+func named(csv *operatorsv1alpha1.ClusterServiceVersion) iter.Seq2[string, string] {
+	return func(yield func(kind, name string) bool) {
+		defs := &csv.Spec.CustomResourceDefinitions
+		for _, list := range [][]operatorsv1alpha1.CRDDescription{defs.Owned, defs.Required} {
+			for i := range list {
+				if !yield(byDefinition, list[i].Name) {
+					return
+				}
+			}
+		}
+		for _, api := range csv.Spec.APIServiceDefinitions.Owned {
+			if !yield(byAPIService, api.Version+"."+api.Group) {
+				return
+			}
+		}
+		for i := range csv.Spec.WebhookDefinitions {
+			if !yield(byConfiguration, csv.Spec.WebhookDefinitions[i].GenerateName) {
+				return
+			}
 		}
 	}
-	for i := range apis.Owned {
-		add(byAPIService, apis.Owned[i].Version+"."+apis.Owned[i].Group)
-	}
-	for i := range hooks {
-		add(byConfiguration, hooks[i].GenerateName)
-	}
-	return out
+}
+
+// maxNamed is the number of names that are compared with those of a CSV. The cache contains only some of the names of one with more, which
+// is woken by all objects.
+const maxNamed = bundle.MaxOwned
+
+// amongMany returns requests for the CSVs with manyDefinitions that name one of these objects of a kind, and for which match returns true.
+// Strangers must not be able to wake all of them with any object.
+func (r *Reconciler) amongMany(ctx context.Context, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, kind string, names ...string) []reconcile.Request {
+	return r.anywhere(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		if !match(csv) {
+			return false
+		}
+		if countNamed(csv) > maxNamed {
+			return true
+		}
+		for k, name := range named(csv) {
+			if k == kind && slices.Contains(names, name) {
+				return true
+			}
+		}
+		return false
+	}, manyDefinitions)
 }
 
 // isName reports whether an object can have a name. An index must not contain a string of a megabyte.

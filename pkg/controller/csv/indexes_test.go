@@ -129,7 +129,12 @@ func TestObjectsOfTheClusterWakeTheVersionsThatNameThem(t *testing.T) {
 			s.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "hook-of.example.com"}}
 		}),
 		version("many", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
-			s.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, maxCompared+1)
+			s.CustomResourceDefinitions.Owned = append(make([]operatorsv1alpha1.CRDDescription, maxCompared), operatorsv1alpha1.CRDDescription{Name: "as.example.com"})
+			s.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Version: "v1", Group: "example.com"}}
+			s.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "hook-of.example.com"}}
+		}),
+		version("too-many", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, maxNamed+1)
 		}),
 	)
 	reader := &listed{Client: w.r.Client}
@@ -139,12 +144,12 @@ func TestObjectsOfTheClusterWakeTheVersionsThatNameThem(t *testing.T) {
 		woken []reconcile.Request
 		want  []string
 	}{
-		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("as.example.com")}), []string{"owns", "requires", "native", "many"}},
-		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("bs.example.com")}), []string{"native", "many"}},
-		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v1.example.com")}), []string{"serves", "needs", "native", "many"}},
-		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v2.example.com")}), []string{"needs", "native", "many"}},
-		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com-abc-d")}), []string{"hooks", "many"}},
-		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com")}), []string{"many"}},
+		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("as.example.com")}), []string{"owns", "requires", "native", "many", "too-many"}},
+		{w.r.naming(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: named("bs.example.com")}), []string{"native", "too-many"}},
+		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v1.example.com")}), []string{"serves", "needs", "native", "many", "too-many"}},
+		{w.r.serving(t.Context(), &apiregistrationv1.APIService{ObjectMeta: named("v2.example.com")}), []string{"needs", "native", "too-many"}},
+		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com-abc-d")}), []string{"hooks", "many", "too-many"}},
+		{w.r.calling(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named("hook-of.example.com")}), []string{"too-many"}},
 	} {
 		var woken []string
 		for _, r := range row.woken {

@@ -3,6 +3,7 @@ package csv
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -116,13 +117,15 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 // naming returns requests for CSVs that own or require a CustomResourceDefinition, and for CSVs that may be waiting for
 // a kind that it defines.
 func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(r.anywhere(ctx, kit.Any, byDefinition+obj.GetName(), manyDefinitions), r.anywhere(ctx, isWaiting, byNativeAPI)...)
+	return slices.Concat(r.anywhere(ctx, kit.Any, byDefinition+obj.GetName()), r.amongMany(ctx, kit.Any, byDefinition, obj.GetName()),
+		r.anywhere(ctx, isWaiting, byNativeAPI))
 }
 
 // serving returns requests for the CSV that owns an APIService, for CSVs that are waiting to create an APIService with
 // this name, and for CSVs that are waiting for an API.
 func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
-	return append(r.owning(ctx, obj), r.anywhere(ctx, isWaiting, byAPIService+obj.GetName(), byNativeAPI, byRequiredAPI, manyDefinitions)...)
+	return slices.Concat(r.owning(ctx, obj), r.anywhere(ctx, isWaiting, byAPIService+obj.GetName(), byNativeAPI, byRequiredAPI),
+		r.amongMany(ctx, isWaiting, byAPIService, obj.GetName()))
 }
 
 // calledThrough returns requests for the CSV that owns a Service, and for CSVs that are waiting to create a Service
@@ -137,13 +140,14 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 	if r.proven(obj) {
 		return r.owning(ctx, obj)
 	}
-	keys, name := []string{manyDefinitions}, obj.GetName()
+	var keys, prefixes []string
+	name := obj.GetName()
 	for i := range len(name) {
 		if name[i] == '-' {
-			keys = append(keys, byConfiguration+name[:i])
+			keys, prefixes = append(keys, byConfiguration+name[:i]), append(prefixes, name[:i])
 		}
 	}
-	return r.anywhere(ctx, isWaiting, keys...)
+	return append(r.anywhere(ctx, isWaiting, keys...), r.amongMany(ctx, isWaiting, byConfiguration, prefixes...)...)
 }
 
 // owning returns requests for the ClusterServiceVersion for which an object was created, and for waiting CSVs of its

@@ -234,7 +234,7 @@ func (u *users) othersObjects(ctx context.Context, live *apiextensionsv1.CustomR
 		return "", err
 	}
 	if !isServed {
-		return "its objects cannot be read, because it is not established", nil
+		return "its objects cannot be read, because its kind is not served, or another definition had it", nil
 	}
 	for read, page := 0, ""; ; {
 		list := &metav1.PartialObjectMetadataList{}

@@ -186,7 +186,7 @@ func TestWhatIsNotReadMayBeUsedByOthers(t *testing.T) {
 	crd.Spec.Names.Plural = "decoys" // requests for the kind concern the objects of another definition
 	why, err = u.othersObjects(t.Context(), crd, &pages{})
 	require.NoError(t, err)
-	require.Equal(t, "its objects cannot be read, because it is not established", why)
+	require.Equal(t, "its objects cannot be read, because its kind is not served, or another definition had it", why)
 
 	crd.Spec.Versions[0].Served = false
 	why, err = u.othersObjects(t.Context(), crd, nil)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,13 +35,16 @@ const (
 var ErrSlow = fmt.Errorf("not completed within %s", ReadTimeout)
 
 // Read validates the objects of a CustomResourceDefinition in a version that both definitions have, on behalf of a namespace, which
-// waits while other namespaces do this. It reads the objects with the client's identity. A version that is not served yet has no objects. If the context is canceled with the cause ErrSlow, Read returns the
+// waits while other namespaces do this. It reads the objects with the client's identity. A definition that is not established has no objects. If the context is canceled with the cause ErrSlow, Read returns the
 // violations found so far without an error, unless it has not begun to validate.
 func Read(ctx context.Context, r Reader, namespace string, live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Result, error) {
 	s := &reading{namespace: namespace, schemas: schemas{schemaOf(live, version), schemaOf(want, version)}, result: &Result{CRD: want.Name, Version: version}}
 	defer s.end()
 	gvk, isServed, err := crd.KindOf(r.RESTMapper(), live, version)
 	if err != nil || !isServed {
+		if !isServed && apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) { // the mapper may know only an earlier definition
+			s.result.leave("objects of version %s were not checked, because another definition has or had their kind", version)
+		}
 		return s.result, err
 	}
 	ended := func(doing string, err error) (*Result, error) {

@@ -123,6 +123,12 @@ func TestADefinitionOfAKindThatAnotherOneHasHasNoObjects(t *testing.T) {
 	found, err := Read(t.Context(), c, "a", named("decoys", open), named("decoys", strict), "v1")
 	require.NoError(t, err)
 	require.NoError(t, found.Err(func(string) bool { return true }))
+	require.Empty(t, found.Unchecked)
+	established := named("decoys", open) // as if the mapper knew only an earlier definition of the kind
+	established.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	found, err = Read(t.Context(), c, "a", established, named("decoys", strict), "v1")
+	require.NoError(t, err)
+	require.Equal(t, "objects of version v1 were not checked, because another definition has or had their kind", found.Unchecked)
 	found, err = Read(t.Context(), c, "a", named("databases", open), named("databases", strict), "v1")
 	require.NoError(t, err)
 	require.ErrorContains(t, found.Err(func(string) bool { return true }), "default/victim (spec.password")
