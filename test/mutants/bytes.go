@@ -670,10 +670,10 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestFewSecretsAreReadAtTheSameTime"),
 		},
 		{
-			Name: "five-users-have-all-requests", Rule: 8, File: "pkg/packages/server/room.go",
-			Old:    "user > max(1, min(maxTakingUser, (maxTaking-(all-user))/4))",
-			New:    "user > maxTakingUser",
-			Killer: unit("pkg/packages/server", "TestLimitsTheRequestsThatTakeRoom"),
+			Name: "five-users-have-all-requests", Rule: 8, File: "pkg/packages/server/clients.go",
+			Old:    "own >= max(1, min(q.each, (q.most-(q.all-own))/4))",
+			New:    "own >= q.each",
+			Killer: unit("pkg/packages/server", "TestAClientTakesAQuarterOfWhatOthersLeave"),
 		},
 		{
 			Name: "small-responses-wait-for-large-ones", Rule: 8, File: "pkg/packages/server/room.go",
@@ -770,6 +770,12 @@ func bytes() []Mutant {
 			Old:    "SetWriteDeadline(time.Now().Add(timeout))",
 			New:    "SetWriteDeadline(time.Time{})",
 			Killer: unit("pkg/packages/server", "TestEveryResponseEnds"),
+		},
+		{
+			Name: "small-responses-that-are-not-read-stay", Rule: 8, File: "pkg/packages/server/pace.go",
+			Old:    "SetWriteDeadline(time.Now().Add(defaultPace.Stall))",
+			New:    "SetWriteDeadline(time.Now().Add(timeout))",
+			Killer: unit("pkg/packages/server", "TestASmallResponseThatIsNotReadEnds"),
 		},
 		{
 			Name: "idle-watches-end", Rule: 8, File: "pkg/packages/server/delivery.go",

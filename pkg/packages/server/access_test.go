@@ -39,7 +39,7 @@ func TestOnlyTheCatalogProgramSendsCatalogs(t *testing.T) {
 	tenant := http.Header{testUser: {"tenant"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the request of a writer would be answered much later
 	defer cancel()
-	for range 2 * maxWrites {
+	for range maxForwardedUser {
 		body, unfinished := io.Pipe() // a client that never ends its request
 		context.AfterFunc(ctx, func() { _ = unfinished.Close() })
 		got, err := s.request(ctx, http.MethodPut, "/apis/packages.operators.coreos.com/v1/namespaces/a/packagecatalogs/slow/content", body, tenant)
@@ -54,10 +54,13 @@ func TestOnlyTheCatalogProgramSendsCatalogs(t *testing.T) {
 		require.NoError(t, got.Body.Close())
 		require.Equal(t, http.StatusForbidden, got.StatusCode, path)
 	}
+	got := s.do(http.MethodGet, "/namespaces/a/packagecatalogs?watch=true", nil, tenant)
+	require.NoError(t, got.Body.Close())
+	require.Equal(t, http.StatusForbidden, got.StatusCode, "watches of packagecatalogs have no limit")
 	require.False(t, s.store.IsComplete())
 	s.put("b", "other", record("other", "etcd", "x"))
 	s.complete()
-	got := s.do(http.MethodGet, "/namespaces/a/packagemanifests/etcd", nil, tenant)
+	got = s.do(http.MethodGet, "/namespaces/a/packagemanifests/etcd", nil, tenant)
 	require.NoError(t, got.Body.Close())
 	require.Equal(t, http.StatusOK, got.StatusCode)
 }
@@ -114,8 +117,8 @@ func (a authority) delegate(c *genericserver.Config) {
 	c.SecureServing.ClientCA = roots
 	c.Authentication.RequestHeaderConfig = &authenticatorfactory.RequestHeaderConfig{
 		CAContentProvider: roots, AllowedClientNames: headerrequest.StaticStringSlice{"kube-apiserver"},
-		UsernameHeaders: headerrequest.StaticStringSlice{}, UIDHeaders: headerrequest.StaticStringSlice{},
-		GroupHeaders: headerrequest.StaticStringSlice{}, ExtraHeaderPrefixes: headerrequest.StaticStringSlice{},
+		UsernameHeaders: headerrequest.StaticStringSlice{testUser}, UIDHeaders: headerrequest.StaticStringSlice{},
+		GroupHeaders: headerrequest.StaticStringSlice{"X-Remote-Group"}, ExtraHeaderPrefixes: headerrequest.StaticStringSlice{},
 	}
 }
 

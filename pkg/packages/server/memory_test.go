@@ -246,7 +246,7 @@ func (m *manifests) waiting(user string) int {
 	m.room.mu.Lock()
 	defer m.room.mu.Unlock()
 	if own := m.room.users[user]; own != nil {
-		return own.taking
+		return own.requests
 	}
 	return 0
 }

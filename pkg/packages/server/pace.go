@@ -26,6 +26,8 @@ func withAnswer(h http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)) // all connections support deadlines
 		h.ServeHTTP(w, r)
+		// What is still to be written is small, and no longer counts toward the limits for clients.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(defaultPace.Stall))
 	})
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	genericrequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/remit-olm/remit/pkg/catalog/web"
@@ -139,6 +142,38 @@ func TestEveryResponseEnds(t *testing.T) {
 	}
 }
 
+// A client of HTTP/2 that reads nothing has 100 responses for each connection, which are written when their handlers have ended.
+func TestASmallResponseThatIsNotReadEnds(t *testing.T) {
+	t.Parallel() // it waits for defaultPace.Stall
+	server := httptest.NewUnstartedServer(withAnswer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+	}), time.Hour))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	require.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	var header bytes.Buffer
+	encoder := hpack.NewEncoder(&header)
+	for name, value := range map[string]string{":method": http.MethodGet, ":scheme": "https", ":authority": "x", ":path": "/"} {
+		require.NoError(t, encoder.WriteField(hpack.HeaderField{Name: name, Value: value}))
+	}
+	require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: header.Bytes(), EndStream: true, EndHeaders: true}))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	for {
+		frame, err := framer.ReadFrame()
+		require.NoError(t, err, "the response does not end")
+		if _, ok := frame.(*http2.RSTStreamFrame); ok {
+			return
+		}
+	}
+}
+
 // The watch of the catalog program sends no events at all.
 func TestAWatchWithoutEventsContinues(t *testing.T) {
 	const timeout = 300 * time.Millisecond
@@ -149,9 +184,9 @@ func TestAWatchWithoutEventsContinues(t *testing.T) {
 			_, _ = io.WriteString(w, "x") // an error means that the watch has ended
 		}), maxStall), defaultPace).ServeHTTP(w, r)
 	}), timeout)
-	for _, http2 := range []bool{false, true} {
+	for _, enabled := range []bool{false, true} {
 		server := httptest.NewUnstartedServer(watching)
-		server.EnableHTTP2 = http2
+		server.EnableHTTP2 = enabled
 		server.StartTLS()
 		defer server.Close()
 		got, err := server.Client().Get(server.URL)

@@ -16,17 +16,12 @@ const (
 	// maxReadingUser bounds those for one user, so that a few users who read slowly leave room for others. Decoding and
 	// encoding them one by one needs a few times the memory of one package in addition.
 	maxReading, maxReadingUser = 48 << 20, maxReading / 8
-	// maxSmall is the cost up to which a response needs no room: maxTaking bounds these responses.
+	// maxSmall is the cost up to which a response needs no room: the limits for clients bound these responses.
 	maxSmall = 256 << 10
 	// maxReadingLarge bounds the cost of packages that are sent concurrently in larger lists, which have their own room:
 	// otherwise, a single user who reads such a list slowly would block all users.
 	maxReadingLarge = maxListBytes
 )
-
-// maxTaking and maxTakingUser bound the requests that wait for room or are being answered, in total and for one user.
-// maxTaking is less than maxRequests, so that health checks, discovery and the catalog program are always served. A user
-// can only have a quarter of what the others leave, so that a few users cannot have all.
-const maxTaking, maxTakingUser = 80, 16
 
 // maxWatches and maxWatchesUser bound the concurrent watches, in total and for one user.
 const maxWatches, maxWatchesUser = 2000, 64
@@ -45,8 +40,6 @@ type room struct {
 
 	mu    sync.Mutex
 	users map[string]*userRoom
-	// taking counts the requests that have called take and have not ended.
-	taking int
 }
 
 // userRoom is the part of the room that one user, as determined by userOf, can take. It exists while the user has requests.
@@ -55,15 +48,18 @@ type userRoom struct {
 	// large limits the user to one large list at a time.
 	large *semaphore.Weighted
 	// events limits the cost of packages in events that the user's clients have not read yet.
-	events   *semaphore.Weighted
+	events *semaphore.Weighted
+	// reviews limits the user's concurrent SubjectAccessReviews.
+	reviews  *semaphore.Weighted
 	requests int
-	// taking counts the requests that are not watches. The lock of the room protects it.
-	taking  int
-	watches atomic.Int32
+	watches  atomic.Int32
 }
 
 func newRoom() *room {
-	return &room{all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes), users: map[string]*userRoom{}}
+	return &room{
+		all: semaphore.NewWeighted(maxReading), large: semaphore.NewWeighted(maxReadingLarge), events: semaphore.NewWeighted(maxWatchBytes),
+		users: map[string]*userRoom{},
+	}
 }
 
 // sized is what a request has found in the store.
@@ -73,14 +69,13 @@ type sized interface {
 }
 
 // reserve returns what find returns, when there is room for it. A request that waits references nothing that was found, because
-// entries keep the catalog that they belong to on disk even if it is replaced: it finds its packages again when there is room. reserve
-// refuses the request if too many others are waiting or being answered, because each of them is one of maxRequests.
+// entries keep the catalog that they belong to on disk even if it is replaced: it finds its packages again when there is room.
 func reserve[T sized](ctx context.Context, r *room, find func() (T, error)) (T, error) {
 	var none T
-	p, err := r.queue(ctx)
-	if err != nil {
-		return none, err
-	}
+	own, leave := r.enter(ctx)
+	written := untilWritten(ctx)
+	context.AfterFunc(written, leave)
+	p := &place{room: r, own: own, written: written}
 	for {
 		found, err := find()
 		if err != nil {
@@ -178,7 +173,8 @@ func (p *place) free() {
 	p.cost, p.release = 0, nil
 }
 
-// watch counts a watch until its context is done, or refuses it. hold waits until there is room for an event of the watch.
+// watch counts a watch until its context is done, and no longer as one of the client's requests, or refuses it. hold waits until
+// there is room for an event of the watch.
 func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(), err error), err error) {
 	own, leave := r.enter(ctx)
 	if users, all := own.watches.Add(1), r.watches.Add(1); users > maxWatchesUser || all > maxWatches {
@@ -187,6 +183,7 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 		leave()
 		return nil, apierrors.NewTooManyRequests("too many concurrent watches", 10)
 	}
+	uncount(ctx)
 	context.AfterFunc(ctx, func() {
 		r.watches.Add(-1)
 		own.watches.Add(-1)
@@ -208,41 +205,22 @@ func (r *room) watch(ctx context.Context) (hold func(bytes int64) (release func(
 	}, nil
 }
 
-// queue calls enter for a request that is not a watch, until its response has been written. It refuses the request if the user, or all users together, have too many
-// such requests.
-func (r *room) queue(ctx context.Context) (*place, error) {
-	own, left := r.enter(ctx)
-	count := func(n int) (user, all int) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		own.taking += n
-		r.taking += n
-		return own.taking, r.taking
-	}
-	leave := func() {
-		count(-1)
-		left()
-	}
-	if user, all := count(1); user > max(1, min(maxTakingUser, (maxTaking-(all-user))/4)) || all > maxTaking {
-		leave()
-		return nil, busy()
-	}
-	written := untilWritten(ctx)
-	context.AfterFunc(written, leave)
-	return &place{room: r, own: own, written: written}, nil
-}
-
-// userOf returns the key under which a request counts toward the limits of a user. All ServiceAccounts of a namespace count as
-// one user, because a tenant who can create one ServiceAccount can create many.
+// userOf returns the userKey of the user who sends a request.
 func userOf(ctx context.Context) string {
 	user, ok := genericrequest.UserFrom(ctx)
 	if !ok {
 		return ""
 	}
-	if namespace, _, err := serviceaccount.SplitUsername(user.GetName()); err == nil {
+	return userKey(user.GetName())
+}
+
+// userKey returns the key under which the requests of a user count toward the limits of a user. All ServiceAccounts of a namespace
+// count as one user, because a tenant who can create one ServiceAccount can create many.
+func userKey(name string) string {
+	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
 		return serviceaccount.MakeNamespaceGroupName(namespace)
 	}
-	return user.GetName()
+	return name
 }
 
 // enter returns the room of the user who sends a request. The caller must call leave when the request ends.
@@ -252,7 +230,10 @@ func (r *room) enter(ctx context.Context) (own *userRoom, leave func()) {
 	defer r.mu.Unlock()
 	own = r.users[name]
 	if own == nil {
-		own = &userRoom{Weighted: semaphore.NewWeighted(maxReadingUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser)}
+		own = &userRoom{
+			Weighted: semaphore.NewWeighted(maxReadingUser), large: semaphore.NewWeighted(1), events: semaphore.NewWeighted(maxWatchBytesUser),
+			reviews: semaphore.NewWeighted(maxReviews),
+		}
 		r.users[name] = own
 	}
 	own.requests++

@@ -84,48 +84,11 @@ func TestUsersWhoReadSlowlyLeaveRoomForOthers(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-func TestLimitsTheRequestsThatTakeRoom(t *testing.T) {
-	r := newRoom()
-	var ends []context.CancelFunc
-	take := func(name string) error {
-		ctx, end := request(t, name)
-		ends = append(ends, end)
-		return r.take(ctx, 1)
-	}
-	for range maxTakingUser {
-		require.NoError(t, take("user0"))
-	}
-	require.True(t, apierrors.IsTooManyRequests(take("user0")), "the limit for one user")
-	for n := range 4 {
-		for range maxTaking {
-			_ = take(fmt.Sprint("more", n))
-		}
-	}
-	require.NoError(t, take("other"), "five users cannot have all")
-	for n := range maxTaking {
-		_ = take(fmt.Sprint("one", n))
-	}
-	require.True(t, apierrors.IsTooManyRequests(take("other")), "the limit for all users")
-	watching, end := request(t, "other")
-	defer end()
-	_, err := r.watch(watching)
-	require.NoError(t, err, "watches have other limits")
-	for _, end := range ends {
-		end()
-	}
-	require.Eventually(t, func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.taking == 0 && len(r.users) == 1
-	}, time.Minute, time.Millisecond)
-	require.NoError(t, take("user0"))
-}
-
 // Each of a few users who do not read their responses can take a part of the room, and all together everything.
 func TestAFewUsersLeaveRoomForSmallResponses(t *testing.T) {
 	r := newRoom()
 	for n := range 8 {
-		for range maxTakingUser {
+		for range maxForwardedUser {
 			ctx, end := request(t, fmt.Sprint("slow", n))
 			defer end()
 			go func() { _ = r.take(ctx, maxReadingUser/2) }()
@@ -169,7 +132,7 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 	s.complete()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	const list = "/apis/packages.operators.coreos.com/v1/namespaces/n/packagemanifests"
+	const list, requests = "/apis/packages.operators.coreos.com/v1/namespaces/n/packagemanifests", 100
 	status := func(path, user string) (int, error) {
 		got, err := s.request(ctx, http.MethodGet, path, nil, http.Header{testUser: {user}, "Accept-Encoding": {"identity"}})
 		if err != nil {
@@ -181,10 +144,10 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 	code, err := status(list, "slow")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, code)
-	codes := make(chan int, maxRequests)
+	codes := make(chan int, requests)
 	var waiting sync.WaitGroup
 	defer func() { cancel(); waiting.Wait() }()
-	for range maxRequests - 1 {
+	for range requests - 1 {
 		waiting.Go(func() {
 			for ctx.Err() == nil { // the server refuses connections if it has too many that it does not know yet
 				if code, err := status(list, "slow"); err == nil {
@@ -195,7 +158,7 @@ func TestAUserWhoseRequestsWaitLeavesTheServerAvailable(t *testing.T) {
 		})
 	}
 	timeout := time.After(30 * time.Second) // a request that is not refused would wait for up to a minute
-	for range maxRequests - maxTakingUser {
+	for range requests - maxForwardedUser {
 		select {
 		case code := <-codes:
 			require.Equal(t, http.StatusTooManyRequests, code)

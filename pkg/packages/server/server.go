@@ -21,12 +21,8 @@ import (
 	"github.com/remit-olm/remit/pkg/packages/store"
 )
 
-const (
-	// maxRequests and maxWrites bound the concurrent requests, except watches.
-	maxRequests, maxWrites = 100, 8
-	// watchEnd is how long the server waits for watches to end when it shuts down. The default is a minute.
-	watchEnd = 2 * time.Second
-)
+// watchEnd is how long the server waits for watches to end when it shuts down. The default is a minute.
+const watchEnd = 2 * time.Second
 
 // Limits for connections that are not those of the kube-apiserver, or on which it has not sent a request yet. When it has no
 // connection, it may open one for each request. maxUnserved is enough for the header of a request.
@@ -63,13 +59,15 @@ func New(o Options) (*Server, error) {
 	config.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(definitions, genericopenapi.NewDefinitionNamer(scheme))
 	config.OpenAPIV3Config.Info.Title = "Remit packages"
 	config.EnableProfiling, config.EnableIndex = false, false
-	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = maxRequests, maxWrites
+	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = 0, 0 // clients limits the requests before they are authenticated
 	config.ShutdownWatchTerminationGracePeriod = watchEnd
 	chain := config.BuildHandlerChainFunc
 	limited := listen.New(o.Listener, listen.Limits{Connections: maxConnections, PerClient: maxPerClient, Unserved: maxUnserved})
-	config.BuildHandlerChainFunc = func(h http.Handler, c *genericserver.Config) http.Handler {
-		h = withServed(withPace(withDelivery(h, maxStall), cmp.Or(o.pace, defaultPace)), limited, o.Writer)
-		return withAnswer(withTrust(chain(h, c), limited, c.Authentication.RequestHeaderConfig), answerTimeout)
+	config.BuildHandlerChainFunc = func(api http.Handler, c *genericserver.Config) http.Handler {
+		proxy := c.Authentication.RequestHeaderConfig
+		h := withServed(withPace(withDelivery(api, maxStall), cmp.Or(o.pace, defaultPace)), limited)
+		h = withClients(chain(h, c), newClients(limited, proxy, o.Writer))
+		return withAnswer(withTrust(withHealth(h, api), limited, proxy), answerTimeout)
 	}
 	serving := options.NewSecureServingOptions()
 	serving.Listener, serving.BindPort = limited, o.Listener.Addr().(*net.TCPAddr).Port
@@ -80,22 +78,24 @@ func New(o Options) (*Server, error) {
 	if err := o.Delegate(config); err != nil {
 		return nil, err
 	}
-	config.Authorization.Authorizer = onlyWriter{o.Writer, config.Authorization.Authorizer}
+	room := newRoom()
+	config.Authentication.Authenticator = identified{config.Authentication.Authenticator, limited}
+	config.Authorization.Authorizer = onlyWriter{o.Writer, reviewed{room, config.Authorization.Authorizer}}
 	generic, err := config.Complete(nil).New("package-server", genericserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("create API server: %w", err)
 	}
 	group := genericserver.NewDefaultAPIGroupInfo(packagesv1.GroupVersion.Group, scheme, parameterCodec, codecs)
 	group.NegotiatedSerializer = compact{group.NegotiatedSerializer}
-	group.VersionedResourcesStorageMap[packagesv1.GroupVersion.Version] = storages(o.Store)
+	group.VersionedResourcesStorageMap[packagesv1.GroupVersion.Version] = storages(o.Store, room)
 	if err := generic.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("install API: %w", err)
 	}
 	return &Server{generic}, nil
 }
 
-func storages(from *store.Store) map[string]rest.Storage {
-	all := &manifests{store: from, room: newRoom()}
+func storages(from *store.Store, room *room) map[string]rest.Storage {
+	all := &manifests{store: from, room: room}
 	catalogs := &catalogs{from, sendTimeout}
 	return map[string]rest.Storage{
 		packagesv1.ResourcePackageManifests:                                       all,
@@ -122,7 +122,7 @@ func Delegation(kubeconfig string, wrap transport.WrapperFunc) func(*genericserv
 		if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
 			return fmt.Errorf("delegate authentication: %w", err)
 		}
-		if err := authorization.WithAlwaysAllowPaths("/healthz", "/livez", "/readyz").ApplyTo(&config.Authorization); err != nil {
+		if err := authorization.ApplyTo(&config.Authorization); err != nil {
 			return fmt.Errorf("delegate authorization: %w", err)
 		}
 		return nil

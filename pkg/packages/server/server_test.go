@@ -41,9 +41,9 @@ import (
 const global = "remit-catalogs"
 
 // testUser is the header with the name of the user who sends a request.
-const testUser = "Test-User"
+const testUser = "X-Remote-User"
 
-// writer is the user that may send catalogs. Requests without testUser are sent as writer.
+// writer is the user that may send catalogs. Requests without testUser are those of the writer.
 const writer = "system:serviceaccount:remit:remit-catalog"
 
 // testServer is a Server that allows all requests; in a cluster, the kube-apiserver authorizes them.
@@ -63,6 +63,22 @@ func serving(t *testing.T) *testServer {
 
 func servingWith(t *testing.T, issuing *web.Certificates, pace listen.Pace) *testServer {
 	t.Helper()
+	s := &testServer{T: t, proxies: newAuthority(t)}
+	s.start(issuing, pace, func(c *genericserver.Config) error {
+		c.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), writer)}}, true, nil
+		})
+		c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+		s.proxies.delegate(c)
+		return nil
+	})
+	return s
+}
+
+// start starts a server that authenticates and authorizes requests as configured.
+func (s *testServer) start(issuing *web.Certificates, pace listen.Pace, delegate func(*genericserver.Config) error) {
+	t := s.T
+	t.Helper()
 	certificate := &Certificate{}
 	issuing.Hosts, issuing.Use = []string{"localhost"}, certificate.Set
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,15 +86,8 @@ func servingWith(t *testing.T, issuing *web.Certificates, pace listen.Pace) *tes
 	<-certificate.Issued()
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := &testServer{T: t, proxies: newAuthority(t), store: store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})}
-	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Writer: writer, pace: pace, Delegate: func(c *genericserver.Config) error {
-		c.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-			return &authenticator.Response{User: &user.DefaultInfo{Name: cmp.Or(r.Header.Get(testUser), writer)}}, true, nil
-		})
-		c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-		s.proxies.delegate(c)
-		return nil
-	}})
+	s.store = store.New(store.Options{Directory: t.TempDir(), GlobalNamespace: global})
+	api, err := New(Options{Listener: listener, Certificate: certificate, Store: s.store, Writer: writer, pace: pace, Delegate: delegate})
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- api.Run(ctx) }()
@@ -93,10 +102,21 @@ func servingWith(t *testing.T, issuing *web.Certificates, pace listen.Pace) *tes
 		Insecure: true, CertData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate[0]}),
 		KeyData: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
 	}}
+	s.Wrap(func(next http.RoundTripper) http.RoundTripper { return asWriter{next} })
 	all, err := dynamic.NewForConfig(s.Config)
 	require.NoError(t, err)
 	s.client = all.Resource(packagesv1.GroupVersion.WithResource(packagesv1.ResourcePackageManifests))
-	return s
+}
+
+// asWriter adds the name of the writer to requests without a user.
+type asWriter struct{ http.RoundTripper }
+
+func (a asWriter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get(testUser) == "" {
+		r = r.Clone(r.Context())
+		r.Header.Set(testUser, writer)
+	}
+	return a.RoundTripper.RoundTrip(r)
 }
 
 // put sends a catalog over HTTP, as the catalog program does.
@@ -143,7 +163,7 @@ func (s *testServer) request(ctx context.Context, method, path string, body io.R
 		r.Header = header
 	}
 	proxy := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{s.proxies.client("kube-apiserver")}}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: proxy, DisableKeepAlives: true}}
+	client := &http.Client{Transport: asWriter{&http.Transport{TLSClientConfig: proxy, DisableKeepAlives: true}}}
 	return client.Do(r)
 }
 
