@@ -156,7 +156,7 @@ func (d *describer) note(ctx context.Context, err error) {
 
 // isDisplayable reports whether a description can be decoded within the memory of one object.
 func isDisplayable(text []byte) bool {
-	return len(text) > 0 && len(text) <= catalog.MaxDisplayBytes && catalog.JSONCost(text) <= maxParse
+	return len(text) > 0 && len(text) <= catalog.MaxDisplayBytes && budget.CheckStructures(text) == nil && catalog.JSONCost(text) <= maxParse
 }
 
 // use returns the index of the first icon that is not too large, or -1.

@@ -129,12 +129,27 @@ func TestOmitsWhatCannotBeDisplayed(t *testing.T) {
 
 // A description of many empty values has few bytes, and needs many times as much memory when it is decoded.
 func TestOmitsWhatNeedsMuchMoreMemoryThanText(t *testing.T) {
-	for n, want := range map[int]int{100_000: 100_000, 150_000: 0, 249_000: 0} {
-		got := Describe(t.Context(), source(), pkg(), shown{"etcd.v2": `{"maintainers":[` + strings.Repeat("{},", n-1) + `{}]}`})
+	described := func(n int) shown {
+		return shown{"etcd.v2": `{"maintainers":[` + strings.Repeat("{},", n-1) + `{}]}`}
+	}
+	for n, want := range map[int]int{budget.MaxStructures - 1: budget.MaxStructures - 1, budget.MaxStructures: 0, 100_000: 0, 150_000: 0, 249_000: 0} {
+		got := Describe(t.Context(), source(), pkg(), described(n))
 		stable := got.Manifest.Status.Channels[1]
 		require.Equal(t, "stable", stable.Name)
 		require.Equal(t, want, len(stable.CurrentCSVDesc.Maintainers)) //nolint:testifylint // Len would print all of them
-		require.LessOrEqual(t, budget.Of(got.Manifest).Memory, int64(memoryPerByte*MaxManifestBytes+4096))
+	}
+	for n, isShown := range map[int]bool{100_000: true, 150_000: false} {
+		got := Describe(t.Context(), source(), pkg(), shown{"etcd.v2": `{"description":"` + strings.Repeat(",", n) + `"}`})
+		require.Equal(t, isShown, got.Manifest.Status.Channels[1].CurrentCSVDesc.LongDescription != "", "%d values", n)
+	}
+	p := pkg()
+	for n := range 9 {
+		p.Channels[fmt.Sprint("c", n)] = &catalog.Channel{Name: fmt.Sprint("c", n), Entries: p.Channels["stable"].Entries}
+	}
+	got := Describe(t.Context(), source(), p, described(budget.MaxStructures-1))
+	require.LessOrEqual(t, budget.Of(got.Manifest).Memory, int64(memoryPerByte*MaxManifestBytes+4096))
+	for _, c := range got.Manifest.Status.Channels {
+		require.Equal(t, c.Name == "stable", len(c.CurrentCSVDesc.Maintainers) > 0, "only the default channel keeps its description")
 	}
 }
 

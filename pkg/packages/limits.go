@@ -26,8 +26,8 @@ const (
 	maxText = 253
 	// maxSupported bounds the number of architectures, and of operating systems, in the labels.
 	maxSupported = 8
-	// maxParse bounds the estimated memory for decoding the description of one bundle.
-	maxParse = 64 << 20
+	// maxParse bounds the estimated memory for decoding the description of one bundle. Those of test/corpus need at most 2 MiB.
+	maxParse = 16 << 20
 	// maxEntries bounds the number of entries that are listed for one channel.
 	maxEntries = 2000
 )

@@ -724,6 +724,18 @@ func bytes() []Mutant {
 			Killer: unit("pkg/packages", "TestOmitsWhatNeedsMuchMoreMemoryThanText"),
 		},
 		{
+			Name: "descriptions-of-any-structure-are-decoded", Rule: 8, File: "pkg/packages/describe.go",
+			Old:    "budget.CheckStructures(text) == nil",
+			New:    "budget.CheckStructures(nil) == nil",
+			Killer: unit("pkg/packages", "TestOmitsWhatNeedsMuchMoreMemoryThanText"),
+		},
+		{
+			Name: "descriptions-of-any-cost-are-decoded", Rule: 8, File: "pkg/packages/limits.go",
+			Old:    "	maxParse = 16 << 20",
+			New:    "	maxParse = 64 << 20",
+			Killer: unit("pkg/packages", "TestOmitsWhatNeedsMuchMoreMemoryThanText"),
+		},
+		{
 			Name: "lists-are-encoded-as-a-whole", Rule: 8, File: "api/packages/v1/packagemanifest.go",
 			Old:    "	metav1.ListMeta `json:\"metadata,omitempty\"`",
 			New:    "	metav1.ListMeta `json:\"metadata\"`",
