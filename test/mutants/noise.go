@@ -113,8 +113,8 @@ func noise() []Mutant {
 		},
 		{
 			Name: "versions-that-wait-for-native-apis-are-not-woken", Rule: 0, File: "pkg/controller/csv/wake.go",
-			Old:    "r.anywhere(ctx, isWaiting, byNativeAPI)...)",
-			New:    "nil...)",
+			Old:    "r.anywhere(ctx, isWaiting, byNativeAPI))",
+			New:    "nil)",
 			Killer: unit("pkg/controller/csv", "TestObjectsOfTheClusterWakeTheVersionsThatNameThem"),
 		},
 		{

@@ -180,7 +180,7 @@ func targets(f Facts) metav1.Condition {
 	case f.TooMany != nil:
 		return conditionFalse(TargetsKnown, ReasonTooManyTargets, f.TooMany.Message)
 	case f.Undecided != nil:
-		return metav1.Condition{Type: TargetsKnown, Status: metav1.ConditionUnknown, Reason: ReasonUndecided, Message: f.Undecided.Error()}
+		return metav1.Condition{Type: TargetsKnown, Status: metav1.ConditionUnknown, Reason: ReasonUndecided, Message: status.Text(f.Undecided.Error())}
 	case len(f.Group.Spec.TargetNamespaces) > 0:
 		return conditionTrue(TargetsKnown, ReasonListed, "")
 	case slices.Equal(f.Targets, []string{scoped.AllNamespaces}):
