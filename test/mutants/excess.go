@@ -30,8 +30,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "large-rules-are-never-confirmed", Rule: 1, File: "pkg/install/excess/confirm.go",
-			Old:    "	return o.Unevaluated || !isDecided",
-			New:    "	return false && o.Unevaluated || !isDecided",
+			Old:    "	return o.Unevaluated || is == undecided",
+			New:    "	return false && o.Unevaluated || is == undecided",
 			Killer: unit("pkg/install/excess", "TestPaddingARoleDoesNotHideAnExcess"),
 		},
 		{
@@ -72,8 +72,8 @@ func excess() []Mutant {
 		},
 		{
 			Name: "questions-that-are-left-are-allowed", Rule: 3, File: "pkg/install/excess/confirm.go",
-			Old:    "return o.Unevaluated || c.account.isTooLarge(o.Scope), nil",
-			New:    "return o.Unevaluated, nil",
+			Old:    "	return o.Unevaluated || is == undecided && c.account.isTooLarge(o.Scope), nil",
+			New:    "	return o.Unevaluated, nil",
 			Killer: unit("pkg/install/excess", "TestManyRolesOfTheAccountDoNotKeepAnExcess"),
 		},
 		{

@@ -11,8 +11,8 @@ func holders() []Mutant {
 		},
 		{
 			Name: "objects-of-an-earlier-kind-count-as-checked", Rule: 9, File: "pkg/step/existing/read.go",
-			Old:    "if !isServed && apihelpers",
-			New:    "if false && apihelpers",
+			Old:    "	if apihelpers.IsCRDConditionTrue(",
+			New:    "	if false && apihelpers.IsCRDConditionTrue(",
 			Killer: unit("pkg/step/existing", "TestADefinitionOfAKindThatAnotherOneHasHasNoObjects"),
 		},
 		{
@@ -23,8 +23,8 @@ func holders() []Mutant {
 		},
 		{
 			Name: "objects-of-another-definition-are-the-accounts", Rule: 1, File: "pkg/controller/installplan/definitions.go",
-			Old:    "	if !isServed {",
-			New:    "	if false && !isServed {",
+			Old:    "	case !isServed:\n		return \"its objects",
+			New:    "	case !isServed && false:\n		return \"its objects",
 			Killer: unit("pkg/controller/installplan", "TestWhatIsNotReadMayBeUsedByOthers"),
 		},
 		{

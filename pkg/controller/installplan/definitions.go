@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,12 +231,16 @@ func (u *users) othersObjects(ctx context.Context, live *apiextensionsv1.CustomR
 		return "its objects cannot be read, because it serves no version", nil
 	}
 	gvk, isServed, err := crd.KindOf(reader.RESTMapper(), live, live.Spec.Versions[i].Name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", err
-	}
-	if !isServed {
+	case !isServed:
 		return "its objects cannot be read, because its kind is not served, or another definition had it", nil
 	}
+	return u.othersOf(ctx, live, reader, gvk)
+}
+
+func (u *users) othersOf(ctx context.Context, live *apiextensionsv1.CustomResourceDefinition, reader existing.Reader, gvk schema.GroupVersionKind) (string, error) {
 	for read, page := 0, ""; ; {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

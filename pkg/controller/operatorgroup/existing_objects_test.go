@@ -38,6 +38,15 @@ func TestExistingObjectsAreNotCompared(t *testing.T) {
 	require.Zero(t, lists)
 }
 
+// leastAllocs returns the least number of allocations in several measurements: goroutines of other tests are counted, too.
+func leastAllocs(run func()) float64 {
+	out := testing.AllocsPerRun(10, run)
+	for range 9 {
+		out = min(out, testing.AllocsPerRun(10, run))
+	}
+	return out
+}
+
 // Regression test: each update of a ClusterServiceVersion sorted up to 8,000 APIs, before all other tenants' events.
 func TestAnUpdateOfALabelComparesNoAPIs(t *testing.T) {
 	before := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{UID: "1", Generation: 1}}
@@ -54,8 +63,8 @@ func TestAnUpdateOfALabelComparesNoAPIs(t *testing.T) {
 	name := update(func(after *operatorsv1alpha1.ClusterServiceVersion) {
 		after.Generation, after.Spec.DisplayName = 2, "A"
 	})
-	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.False(t, apisChanged().Update(label)) }), 10.0)
-	require.LessOrEqual(t, testing.AllocsPerRun(10, func() { require.False(t, apisChanged().Update(name)) }), 100.0)
+	require.LessOrEqual(t, leastAllocs(func() { require.False(t, apisChanged().Update(label)) }), 10.0)
+	require.LessOrEqual(t, leastAllocs(func() { require.False(t, apisChanged().Update(name)) }), 100.0)
 
 	removed := func(after *operatorsv1alpha1.ClusterServiceVersion) {
 		after.Spec.CustomResourceDefinitions.Owned = after.Spec.CustomResourceDefinitions.Owned[1:]

@@ -122,17 +122,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	case !exists:
 		return r.reconcileDeleted(ctx, req.NamespacedName)
-	case group.DeletionTimestamp != nil: // a finalizer must not keep permissions that the account has lost
-		found, after, err := r.checkExcess(ctx, group.Namespace)
-		if err == nil {
-			r.announce(group.Namespace, group, found)
-		}
-		return ctrl.Result{RequeueAfter: after}, err
+	case group.DeletionTimestamp != nil:
+		return r.reconcileDeleting(ctx, group)
 	case scoped.LeftToOLM(group):
 		// A condition or an Event would be a write to a namespace that OLM manages; "kubectl remit status" reports this state.
 		log.FromContext(ctx).Info("Skipping the namespace, which the OperatorGroup leaves to OLM", "annotation", names.AnnotationManagedBy)
 		return ctrl.Result{}, nil
 	}
+	return r.reconcileGroup(ctx, req, group)
+}
+
+// reconcileDeleting removes what exceeds the account: a finalizer must not keep permissions that the account has lost.
+func (r *Reconciler) reconcileDeleting(ctx context.Context, group *operatorsv1.OperatorGroup) (ctrl.Result, error) {
+	found, after, err := r.checkExcess(ctx, group.Namespace)
+	if err == nil {
+		r.announce(group.Namespace, group, found)
+	}
+	return ctrl.Result{RequeueAfter: after}, err
+}
+
+func (r *Reconciler) reconcileGroup(ctx context.Context, req ctrl.Request, group *operatorsv1.OperatorGroup) (ctrl.Result, error) {
 	facts, err := r.gather(ctx, group)
 	if err != nil {
 		return ctrl.Result{}, err

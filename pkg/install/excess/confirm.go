@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"golang.org/x/sync/semaphore"
@@ -39,7 +38,7 @@ func (a Account) Confirm(ctx context.Context, ask Reviewer, subject rbac.Subject
 	confirmed := make([]bool, len(objs))
 	// Each object has a share of the questions. Those that remain are for the first objects for which that is not sufficient, and the order is
 	// another one each time.
-	left := rand.Perm(len(objs))
+	left := inAnyOrder(len(objs))
 	for _, isShare := range []bool{true, false} {
 		var more []int
 		for i, at := range left {
@@ -96,21 +95,32 @@ func (c *confirmation) confirm(ctx context.Context, o Object) (bool, error) {
 			return false, err
 		}
 	}
-	isDecided := true
-	for _, i := range rand.Perm(len(o.Missing)) { // one at a time, because together they can be too large
+	is, err := c.missing(ctx, o)
+	if err != nil || is == denied {
+		return err == nil, err
+	}
+	return o.Unevaluated || is == undecided && c.account.isTooLarge(o.Scope), nil
+}
+
+// missing returns denied if one of the permissions that the object grants and the account is missing is denied, and otherwise undecided if
+// one is undecided.
+func (c *confirmation) missing(ctx context.Context, o Object) (answer, error) {
+	out := allowed
+	for _, i := range inAnyOrder(len(o.Missing)) { // one at a time, because together they can be too large
 		for _, atom := range rbac.Atoms(o.Missing[i : i+1]) {
 			is, err := c.review(ctx, o.Scope, atom)
-			if err != nil || is == denied {
-				return err == nil, err
-			}
-			if is == undecided && c.asked >= c.limit {
+			switch {
+			case err != nil || is == denied:
+				return is, err
+			case is == undecided && c.asked >= c.limit:
 				c.isCutShort = true
-				return o.Unevaluated || c.account.isTooLarge(o.Scope), nil
+				return undecided, nil
+			case is == undecided:
+				out = undecided
 			}
-			isDecided = isDecided && is != undecided
 		}
 	}
-	return o.Unevaluated || !isDecided && c.account.isTooLarge(o.Scope), nil
+	return out, nil
 }
 
 // review returns what is known about a permission. It asks the API server, unless there were too many questions or a ClusterRole of the

@@ -3,7 +3,6 @@ package excess
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,7 +21,7 @@ const maxRead = 8 << 20
 func Reread(ctx context.Context, live client.Reader, owns func(client.Object) bool, cached []Object) (out []client.Object, read int, err error) {
 	all := make([]client.Object, len(cached))
 	size := 0
-	for i, at := range rand.Perm(len(cached)) {
+	for i, at := range inAnyOrder(len(cached)) {
 		obj, err := readAgain(ctx, live, cached[at].Object)
 		if err != nil {
 			return nil, 0, err

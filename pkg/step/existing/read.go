@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/budget"
@@ -42,11 +43,23 @@ func Read(ctx context.Context, r Reader, namespace string, live, want *apiextens
 	defer s.end()
 	gvk, isServed, err := crd.KindOf(r.RESTMapper(), live, version)
 	if err != nil || !isServed {
-		if !isServed && apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) { // the mapper may know only an earlier definition
-			s.result.leave("objects of version %s were not checked, because another definition has or had their kind", version)
-		}
+		s.leaveUnserved(live)
 		return s.result, err
 	}
+	return s.readAll(ctx, r, gvk)
+}
+
+// leaveUnserved records that the objects of an established definition were not checked: the mapper may know only an earlier definition of
+// their kind.
+func (s *reading) leaveUnserved(live *apiextensionsv1.CustomResourceDefinition) {
+	if apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
+		s.result.leave("objects of version %s were not checked, because another definition has or had their kind", s.result.Version)
+	}
+}
+
+// readAll reads and validates the objects.
+func (s *reading) readAll(ctx context.Context, r Reader, gvk schema.GroupVersionKind) (*Result, error) {
+	version := s.result.Version
 	ended := func(doing string, err error) (*Result, error) {
 		if errors.Is(context.Cause(ctx), ErrSlow) && !errors.Is(err, errBusy) {
 			s.result.leave("not all objects of version %s were checked", version)
