@@ -117,6 +117,18 @@ func aggregated() []Mutant {
 			Killer: unit(excess, "TestLargeObjectsAreReadInParts"),
 		},
 		{
+			Name: "users-of-a-target-crowd-an-operator", Rule: 8, File: "pkg/controller/csv/coverage.go",
+			Old:    "	case q.hasBound(namespace, rules):",
+			New:    "	case false && q.hasBound(namespace, rules):",
+			Killer: unit("pkg/controller/csv", "TestWhoCrowdsATargetDoesNotStopTheOperator"),
+		},
+		{
+			Name: "what-is-bound-in-a-crowded-target-is-not-compared", Rule: 8, File: "pkg/controller/csv/coverage.go",
+			Old:    "isKnown && len(has.Set().Missing(rules)) == 0",
+			New:    "isKnown || len(has.Set().Missing(rules)) == 0",
+			Killer: unit("pkg/controller/csv", "TestWhatIsMissingInACrowdedTargetIsMissing"),
+		},
+		{
 			Name: "the-same-objects-are-examined-each-time", Rule: 6, File: excess + "/find.go",
 			Old:    "others := inAnyOrder(len(out) - first)[:maxRemoved-first]",
 			New:    "others := inAnyOrder(maxRemoved - first)",

@@ -57,6 +57,9 @@ type coverage struct {
 type question struct {
 	account *corev1.ServiceAccount
 	demands []demand
+	// bound returns what Remit has bound to the ServiceAccount in a scope, for scopes in which others have bound more to it than Remit evaluates.
+	// isKnown is false if that does not count. It is nil for an account of an OperatorGroup, which must not count for itself.
+	bound func(scope string) (has rbac.Permissions, isKnown bool)
 }
 
 // cover compares demands with the effective rules of a ServiceAccount, including those granted to its groups.
@@ -86,7 +89,7 @@ func (s *scope) coverAll(ctx context.Context, questions []question) ([]coverage,
 				if _, ok := slices.BinarySearch(d.scopes, namespace); !ok || len(d.rules) == 0 {
 					continue
 				}
-				lacking, err := s.lacking(ctx, questions[q].account, namespace, d.rules, granted[q][i]) //nolint:gosec // granted has a list for each demand
+				lacking, err := s.lacking(ctx, questions[q], namespace, d.rules, granted[q][i]) //nolint:gosec // granted has a list for each demand
 				if err != nil {
 					return nil, err
 				}
@@ -106,17 +109,21 @@ func (s *scope) coverAll(ctx context.Context, questions []question) ([]coverage,
 }
 
 // lacking describes the rules that a ServiceAccount does not have in a scope, and records in granted which these are.
-func (s *scope) lacking(ctx context.Context, sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule, granted []bool) (out []string, err error) {
+func (s *scope) lacking(ctx context.Context, q question, namespace string, rules []rbacv1.PolicyRule, granted []bool) (out []string, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	missing, err := s.checker.MissingRules(sa, namespace, rules)
-	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
+	sa := q.account
+	missing, err := s.checker.MissingRules(sa, namespace, rules) // omits those of a crowded scope
+	var limit *rbac.LimitError
+	switch isLimit := errors.As(err, &limit); {
+	case err != nil && !isLimit, len(missing) == 0 && !isLimit:
+		return nil, err
+	case q.hasBound(namespace, rules):
+		return nil, nil
+	case isLimit:
 		clear(granted)
 		return []string{summary(limit)}, nil
-	}
-	if err != nil || len(missing) == 0 {
-		return nil, err
 	}
 	out = rbac.Lines(namespace, missing, maxLines/2)
 	for i, rule := range rules {
@@ -127,6 +134,26 @@ func (s *scope) lacking(ctx context.Context, sa *corev1.ServiceAccount, namespac
 		granted[i] = granted[i] && ok
 	}
 	return out, nil
+}
+
+// hasBound reports whether Remit has bound the rules to the ServiceAccount in a scope.
+func (q question) hasBound(scope string, rules []rbacv1.PolicyRule) bool {
+	if q.bound == nil {
+		return false
+	}
+	has, isKnown := q.bound(scope)
+	return isKnown && len(has.Set().Missing(rules)) == 0
+}
+
+// boundElsewhere returns what Remit has bound to an operator's ServiceAccount in other namespaces than the CSV's. Their users can bind any
+// number of rules to it, which must not hold up the operator in all others (docs/adr/0093).
+func (r *Reconciler) boundElsewhere(s *scope, sa *corev1.ServiceAccount) func(string) (rbac.Permissions, bool) {
+	return func(scope string) (rbac.Permissions, bool) {
+		if !s.isElsewhere(scope) {
+			return rbac.Permissions{}, false
+		}
+		return r.RBAC.LowerBoundOf(rbac.ServiceAccount(sa.Namespace, sa.Name), scope, func(b rbac.Binding) bool { return s.owner.Owns(b) }), true
+	}
 }
 
 // dependentsOf returns the dependents of demands. granted contains, for each rule, whether it is granted in all scopes.

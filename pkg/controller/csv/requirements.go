@@ -62,7 +62,7 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		for i := range demands {
 			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil || s.withheld[namespace] })
 		}
-		accounts[i], questions = sa, append(questions, question{account: sa, demands: demands})
+		accounts[i], questions = sa, append(questions, question{account: sa, demands: demands, bound: r.boundElsewhere(s, sa)})
 	}
 	covered, err := s.coverAll(ctx, questions)
 	if err != nil {
