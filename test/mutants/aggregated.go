@@ -117,6 +117,30 @@ func aggregated() []Mutant {
 			Killer: unit(excess, "TestLargeObjectsAreReadInParts"),
 		},
 		{
+			Name: "who-deletes-roles-of-a-target-stops-an-operator", Rule: 8, File: "pkg/controller/csv/prepare.go",
+			Old:    "execute.Disturbed(err), err) //",
+			New:    "err) //",
+			Killer: unit("pkg/controller/csv", "TestWhoDeletesRolesOfATargetDoesNotStopTheInstall"),
+		},
+		{
+			Name: "an-operator-waits-for-what-is-restored-in-a-target", Rule: 8, File: "pkg/controller/csv/prepare.go",
+			Old:    "		if isForTarget {\n			s.restore(",
+			New:    "		s.facts.Unsynced = s.facts.Unsynced || one\n		if isForTarget {\n			s.restore(",
+			Killer: unit("pkg/controller/csv", "TestWhatIsRestoredInATargetDelaysNothing"),
+		},
+		{
+			Name: "an-operator-requires-what-is-being-restored", Rule: 8, File: "pkg/controller/csv/requirements.go",
+			Old:    " || s.restored[namespace]\n",
+			New:    "\n",
+			Killer: unit("pkg/controller/csv", "TestWhatIsRestoredInATargetIsNotRequired"),
+		},
+		{
+			Name: "who-deletes-roles-of-a-target-stops-a-plan", Rule: 8, File: "pkg/controller/installplan/preflight.go",
+			Old:    "	case execute.Disturbed(err) != nil:",
+			New:    "	case false:",
+			Killer: unit("pkg/controller/installplan", "TestARefusalInATargetAffectsOnlyThisTarget"),
+		},
+		{
 			Name: "users-of-a-target-crowd-an-operator", Rule: 8, File: "pkg/controller/csv/coverage.go",
 			Old:    "	case q.hasBound(namespace, rules):",
 			New:    "	case false && q.hasBound(namespace, rules):",

@@ -168,8 +168,8 @@ func targets() []Mutant {
 		},
 		{
 			Name: "a-quota-in-a-target-holds-back-csvs", File: "pkg/controller/csv/prepare.go",
-			Old:    "isForTarget && refused != nil {",
-			New:    "isForTarget && refused == err {",
+			Old:    "cmp.Or(preflight.AtAdmission(err), execute",
+			New:    "cmp.Or(execute",
 			Killer: unit("pkg/controller/csv", refusal),
 		},
 		{

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,6 +197,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client,
 	if changed, err := r.ensure(ctx, s, account, want, bindings); err != nil || changed {
 		return err // the event for the binding triggers the reconcile that writes the role
 	}
+	rest = slices.DeleteFunc(rest, func(obj *unstructured.Unstructured) bool {
+		return execute.IsForTarget(obj, s.owner) && s.restored[obj.GetNamespace()]
+	})
 	if _, err := r.ensure(ctx, s, account, want, rest); err != nil {
 		return err
 	}
@@ -219,9 +223,9 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 	return bindings, rest
 }
 
-// ensure applies objects in order, and reports whether any of them changed. It returns errTurn if the turn ends before all of them have
-// been tried. It omits the remaining objects of a target namespace
-// in which a user occupies one of them, so that a user of one target does not affect the others (docs/adr/0087).
+// ensure applies objects in order, and reports whether any of them changed, except for other target namespaces, which it records. It returns
+// errTurn if the turn ends before all of them have been tried. It omits the remaining objects of a target namespace in which a user occupies
+// one of them, so that a user of one target does not affect the others (docs/adr/0087).
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live, Checked: &execute.Checked{}}
 	for _, obj := range roles.CrowdedLast(objs) {
@@ -230,10 +234,11 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 			continue
 		}
 		var live *unstructured.Unstructured
+		lagged := s.turn.lags
 		one, err := s.turn.do(taskWrite, obj, func() (bool, error) {
 			result, made, err := r.ensureOne(ctx, s, account, roles, obj)
-			if refused := preflight.AtAdmission(err); isForTarget && refused != nil { // the permissions have been checked
-				err = refused
+			if isForTarget {
+				err = cmp.Or(preflight.AtAdmission(err), execute.Disturbed(err), err) // the permissions have been checked
 			}
 			live = made
 			return result != apply.Unchanged, err
@@ -248,10 +253,27 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if live != nil {
 			s.recordMade(obj, live)
 		}
+		lags := s.turn.lags && !lagged
+		if isForTarget {
+			s.restore(obj.GetNamespace(), one || lags)
+			continue
+		}
 		changed = changed || one
-		s.facts.Unsynced = s.facts.Unsynced || changed || s.turn.lags
+		s.facts.Unsynced = s.facts.Unsynced || changed || lags
 	}
 	return changed, nil
+}
+
+// restore records that the cache does not show yet what was written in a target namespace. Everything else goes on: the namespace's users
+// may delete the operator's roles as often as they are written.
+func (s *scope) restore(namespace string, isChanged bool) {
+	if !isChanged {
+		return
+	}
+	if s.restored == nil {
+		s.restored = map[string]bool{}
+	}
+	s.restored[namespace] = true
 }
 
 // ensureOne applies one object. It only adds an owner reference to a ServiceAccount that another install in the namespace

@@ -60,7 +60,7 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		}
 		demands := s.demandsOf(p.Namespaced, p.Cluster)
 		for i := range demands {
-			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, func(namespace string) bool { return s.occupied[namespace] != nil || s.withheld[namespace] })
+			demands[i].scopes = slices.DeleteFunc(demands[i].scopes, s.isWithout)
 		}
 		accounts[i], questions = sa, append(questions, question{account: sa, demands: demands, bound: r.boundElsewhere(s, sa)})
 	}
@@ -78,6 +78,11 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		covered = covered[1:]
 	}
 	return nil
+}
+
+// isWithout reports whether an operator need not have its permissions in a namespace.
+func (s *scope) isWithout(namespace string) bool {
+	return s.occupied[namespace] != nil || s.withheld[namespace] || s.restored[namespace]
 }
 
 // requireServiceAccount adds the requirement status of an existing ServiceAccount.

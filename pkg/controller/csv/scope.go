@@ -52,6 +52,8 @@ type scope struct {
 	unconfirmed map[string]bool
 	// withheld contains the targets in which an installed operator gets no permissions, because the account may not grant them there.
 	withheld map[string]bool
+	// restored contains the targets in which this reconcile has written objects that the cache does not show yet.
+	restored map[string]bool
 	// covered records which of the CSV's permissions the account has.
 	covered coverage
 

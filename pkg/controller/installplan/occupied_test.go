@@ -108,6 +108,8 @@ func TestARefusalInATargetAffectsOnlyThisTarget(t *testing.T) {
 		{"a quota", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(quota), false},
 		{"a quota that is full after the dry run", "acct: apply Role t1/demo.v1.0.0-demo-#", forbidden(quota), false},
 		{"a quota for the binding", "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", forbidden(quota), false},
+		{"a Role that was deleted in the meantime", "acct: apply RoleBinding t1/demo.v1.0.0-demo-#", apierrors.NewNotFound(rbacv1.Resource("roles"), "demo"), false},
+		{"a Role that was changed in the meantime", "acct: apply Role t1/demo.v1.0.0-demo-#", apierrors.NewConflict(rbacv1.Resource("roles"), "demo", nil), false},
 		{"a quota in the operator's own namespace", "acct: try Role ns/demo.v1.0.0-demo-#", forbidden(quota), true},
 		{"a permission that was removed", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(`User "acct" cannot patch resource "roles"`), true},
 		{"an escalation", "acct: try Role t1/demo.v1.0.0-demo-#", forbidden(`user "acct" is attempting to grant RBAC permissions not currently held`), true},

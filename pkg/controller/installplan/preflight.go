@@ -343,6 +343,8 @@ func (s *run) occupation(state execute.State, err error) error {
 		return nil
 	case execute.Occupies(err):
 		return err
+	case execute.Disturbed(err) != nil:
+		return execute.Disturbed(err)
 	case !s.findings.Empty() || slices.ContainsFunc(s.findings.Unknown, isUndecided):
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -36,6 +37,16 @@ func Occupies(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
 	_, tooLarge := errors.AsType[*apply.TooLargeError](err)
 	return delayed || refused || tooLarge || apply.IsCollision(err)
+}
+
+// Disturbed returns an *apply.DelayedError if an object in a target namespace could not be written because someone changed or deleted it, or
+// the Role of a binding, in the meantime, and otherwise nil. The users of the namespace can do so each time.
+func Disturbed(err error) error {
+	_, remains := errors.AsType[*RemainingError](err)
+	if remains || Occupies(err) || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return nil
+	}
+	return &apply.DelayedError{Why: "it was changed or deleted while it was written: " + err.Error()}
 }
 
 // SkipOccupied skips an operator's roles and bindings in each target namespace in which a user occupies one of them. The operator gets
