@@ -124,8 +124,8 @@ func aggregated() []Mutant {
 		},
 		{
 			Name: "an-operator-waits-for-what-is-restored-in-a-target", Rule: 8, File: "pkg/controller/csv/prepare.go",
-			Old:    "		if isForTarget {\n			s.restore(",
-			New:    "		s.facts.Unsynced = s.facts.Unsynced || one\n		if isForTarget {\n			s.restore(",
+			Old:    "			s.restore(obj.GetNamespace(), one || lags)\n",
+			New:    "			s.restore(obj.GetNamespace(), one || lags)\n			s.facts.Unsynced = s.facts.Unsynced || one\n",
 			Killer: unit("pkg/controller/csv", "TestWhatIsRestoredInATargetDelaysNothing"),
 		},
 		{

@@ -90,8 +90,8 @@ func targets() []Mutant {
 		},
 		{
 			Name: "one-target-holds-back-csvs", File: "pkg/controller/csv/prepare.go",
-			Old:    "if isForTarget && execute.Occupies(err) {",
-			New:    "if false {",
+			Old:    "case isForTarget && execute.Occupies(err):",
+			New:    "case false:",
 			Killer: unit("pkg/controller/csv", test),
 		},
 		{

@@ -151,8 +151,8 @@ func tokens() []Mutant {
 		},
 		{
 			Name: "clusterserviceversions-before-a-group-exists", Rule: 5, File: "manifests/policy/csv-author.yaml",
-			Old:    "installplans]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Deny",
-			New:    "installplans]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Allow",
+			Old:    "resources: [clusterserviceversions]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Deny",
+			New:    "resources: [clusterserviceversions]\n  paramRef:\n    selector: {}\n    parameterNotFoundAction: Allow",
 			Killer: row("123a"),
 		},
 		{

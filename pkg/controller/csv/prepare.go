@@ -233,35 +233,39 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if isForTarget && s.occupied[obj.GetNamespace()] != nil {
 			continue
 		}
-		var live *unstructured.Unstructured
 		lagged := s.turn.lags
-		one, err := s.turn.do(taskWrite, obj, func() (bool, error) {
-			result, made, err := r.ensureOne(ctx, s, account, roles, obj)
-			if isForTarget {
-				err = cmp.Or(preflight.AtAdmission(err), execute.Disturbed(err), err) // the permissions have been checked
-			}
-			live = made
-			return result != apply.Unchanged, err
-		})
-		if isForTarget && execute.Occupies(err) {
-			s.occupy(obj.GetNamespace(), err)
-			continue
-		}
-		if err != nil {
-			return changed, err
-		}
-		if live != nil {
-			s.recordMade(obj, live)
-		}
+		one, err := r.ensureInTurn(ctx, s, account, roles, obj)
 		lags := s.turn.lags && !lagged
-		if isForTarget {
+		switch {
+		case isForTarget && execute.Occupies(err):
+			s.occupy(obj.GetNamespace(), err)
+		case err != nil:
+			return changed, err
+		case isForTarget:
 			s.restore(obj.GetNamespace(), one || lags)
-			continue
+		default:
+			changed = changed || one
+			s.facts.Unsynced = s.facts.Unsynced || changed || lags
 		}
-		changed = changed || one
-		s.facts.Unsynced = s.facts.Unsynced || changed || lags
 	}
 	return changed, nil
+}
+
+// ensureInTurn is ensureOne unless an earlier turn has applied the object, and reports whether it changed.
+func (r *Reconciler) ensureInTurn(ctx context.Context, s *scope, account client.Client, roles execute.Roles, obj *unstructured.Unstructured) (changed bool, err error) {
+	var live *unstructured.Unstructured
+	changed, err = s.turn.do(taskWrite, obj, func() (bool, error) {
+		result, made, err := r.ensureOne(ctx, s, account, roles, obj)
+		if execute.IsForTarget(obj, s.owner) {
+			err = cmp.Or(preflight.AtAdmission(err), execute.Disturbed(err), err) // the permissions have been checked
+		}
+		live = made
+		return result != apply.Unchanged, err
+	})
+	if err == nil && live != nil {
+		s.recordMade(obj, live)
+	}
+	return changed, err
 }
 
 // restore records that the cache does not show yet what was written in a target namespace. Everything else goes on: the namespace's users
