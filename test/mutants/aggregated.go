@@ -183,7 +183,7 @@ func aggregated() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestWhatTheAPIServerAllowsStopsNothing"),
 		},
 		{
-			Name: "a-conflict-counts-as-a-removal", Rule: 9, File: excess + "/delete.go",
+			Name: "a-conflict-counts-as-a-removal", Rule: 6, File: excess + "/delete.go",
 			Old:    "remain, why = append(remain, o), err",
 			New:    "if why = err; !apierrors.IsConflict(err) {\n				remain = append(remain, o)\n			}",
 			Killer: unit(excess, "TestWhatChangesIsNotRemoved"),

@@ -4,13 +4,13 @@ package mutants
 func holders() []Mutant {
 	return []Mutant{
 		{
-			Name: "the-objects-of-another-kind-are-listed", Rule: 9, File: "cmd/kubectl-remit/uninstall/gather.go",
+			Name: "the-objects-of-another-kind-are-listed", Rule: 4, File: "cmd/kubectl-remit/uninstall/gather.go",
 			Old:    "gvk.GroupVersion().WithKind(gvk.Kind + \"List\")",
 			New:    "gvk",
 			Killer: unit("cmd/kubectl-remit/uninstall", "TestKeepsKindsThatAreCalledList"),
 		},
 		{
-			Name: "objects-of-an-earlier-kind-count-as-checked", Rule: 9, File: "pkg/step/existing/read.go",
+			Name: "objects-of-an-earlier-kind-count-as-checked", Rule: 4, File: "pkg/step/existing/read.go",
 			Old:    "	if apihelpers.IsCRDConditionTrue(",
 			New:    "	if false && apihelpers.IsCRDConditionTrue(",
 			Killer: unit("pkg/step/existing", "TestADefinitionOfAKindThatAnotherOneHasHasNoObjects"),

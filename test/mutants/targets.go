@@ -169,7 +169,7 @@ func targets() []Mutant {
 		{
 			Name: "a-quota-in-a-target-holds-back-csvs", File: "pkg/controller/csv/prepare.go",
 			Old:    "cmp.Or(preflight.AtAdmission(err), execute",
-			New:    "cmp.Or(execute",
+			New:    "cmp.Or(preflight.AtAdmission(nil), execute",
 			Killer: unit("pkg/controller/csv", refusal),
 		},
 		{
