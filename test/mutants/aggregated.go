@@ -141,6 +141,18 @@ func aggregated() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestARefusalInATargetAffectsOnlyThisTarget"),
 		},
 		{
+			Name: "a-change-during-a-pause-is-not-examined", Rule: 6, File: "pkg/controller/csv/excess.go",
+			Old:    "		s.wakeAfter(left) // something has changed since the last attempt",
+			New:    "		_ = left",
+			Killer: unit("pkg/controller/csv", "TestWhatTheAPIServerAllowsStopsNothing"),
+		},
+		{
+			Name: "what-an-earlier-turn-wrote-counts-as-shown", Rule: 8, File: "pkg/controller/csv/turns.go",
+			Old:    "return t.before[turnKey(what, obj)].changed",
+			New:    "return t.before[turnKey(what, obj)].changed && t.changed",
+			Killer: unit("pkg/controller/csv", "TestEachObjectOfAnEarlierTurnLags"),
+		},
+		{
 			Name: "users-of-a-target-crowd-an-operator", Rule: 8, File: "pkg/controller/csv/coverage.go",
 			Old:    "	case q.hasBound(namespace, rules):",
 			New:    "	case false && q.hasBound(namespace, rules):",

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -85,5 +86,33 @@ func TestWhatIsRestoredInATargetIsNotRequired(t *testing.T) {
 	s.restore("t4", false)
 	for namespace, want := range map[string]bool{"t1": true, "t2": true, "t3": true, "t4": false, rbac.ClusterScope: false} {
 		require.Equal(t, want, s.isWithout(namespace), namespace)
+	}
+}
+
+// Each object that an earlier turn has written and the cache does not show counts.
+func TestEachObjectOfAnEarlierTurnLags(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	wide(60)(w)
+	hides := true
+	w.options.Client = unseen{w.options.Client, &hides}
+	w.turn()
+	w.turn()
+	w.turn()
+	hides = false
+	got := w.settle()
+	require.Equal(t, phaseInstalling, got.phase, got.message)
+	available("demo")(w)
+	require.Equal(t, phaseSucceeded, w.settle().phase)
+
+	var s scope
+	role := func(namespace string) *rbacv1.Role {
+		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
+	}
+	s.turn.before = map[string]outcome{turnKey(taskWrite, role("a")): {changed: true}, turnKey(taskWrite, role("b")): {changed: true}, turnKey(taskWrite, role("c")): {}}
+	for namespace, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false} {
+		_, err := s.turn.do(taskWrite, role(namespace), func() (bool, error) { return false, nil })
+		require.NoError(t, err)
+		require.Equal(t, want, s.turn.hasChanged(taskWrite, role(namespace)), namespace)
 	}
 }

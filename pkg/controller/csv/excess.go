@@ -110,9 +110,7 @@ func (r *Reconciler) boundAt(ctx context.Context, s *scope, p place, bound scope
 		if last.exceeds {
 			s.outdated(p.elsewhere) // the status of the last attempt remains
 		}
-		if last.exceeds || !last.isComplete {
-			s.wakeAfter(left)
-		}
+		s.wakeAfter(left) // something has changed since the last attempt
 		return nil
 	}
 	return r.shrink(ctx, s, p, bound, found)

@@ -345,4 +345,5 @@ func TestWhatTheAPIServerAllowsStopsNothing(t *testing.T) {
 	got := w.settle()
 	require.Positive(t, w.r.excess.Paused(w.at(), w.clock.Now()))
 	require.Equal(t, phasePending, got.phase, "not Succeeded")
+	require.Equal(t, w.r.excess.Paused(w.at(), w.clock.Now()), got.after, "what has changed is examined after the pause")
 }

@@ -233,9 +233,8 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if isForTarget && s.occupied[obj.GetNamespace()] != nil {
 			continue
 		}
-		lagged := s.turn.lags
 		one, err := r.ensureInTurn(ctx, s, account, roles, obj)
-		lags := s.turn.lags && !lagged
+		lags := s.turn.hasChanged(taskWrite, obj)
 		switch {
 		case isForTarget && execute.Occupies(err):
 			s.occupy(obj.GetNamespace(), err)

@@ -132,10 +132,19 @@ func (t *turn) isLong(changed int) bool {
 	return t.clock != nil && !t.clock.Now().Before(end)
 }
 
+func turnKey(what task, obj client.Object) string {
+	return string(what) + " " + apply.Describe(obj) + " " + string(obj.GetUID())
+}
+
+// hasChanged reports whether an earlier turn of the run has changed an object, and the cache does not show this.
+func (t *turn) hasChanged(what task, obj client.Object) bool {
+	return t.before[turnKey(what, obj)].changed
+}
+
 // do calls act for an object of a task, and reports whether it changed the object in this turn. If an earlier turn has done so, do only
 // returns its refusal. It returns errTurn if the turn is over.
 func (t *turn) do(what task, obj client.Object, act func() (changed bool, err error)) (changed bool, err error) {
-	key := string(what) + " " + apply.Describe(obj) + " " + string(obj.GetUID())
+	key := turnKey(what, obj)
 	if was, known := t.before[key]; known {
 		t.lags, t.refused = t.lags || was.changed, t.refused || was.refused != nil
 		t.keep(what, key, was)
