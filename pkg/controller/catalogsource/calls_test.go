@@ -79,9 +79,9 @@ func TestAPromptRegistryWaitsForOneStall(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		ctx, waits := turns.Measure(ctx)
+		measured, waits := turns.Measure(ctx)
 		for range 20 {
-			_, err := lanes.reader("neighbor", &quick{}).Content(ctx, "a", "stable", "a.v1")
+			_, err := lanes.reader("neighbor", &quick{}).Content(measured, "a", "stable", "a.v1")
 			require.NoError(t, err)
 		}
 		require.Less(t, waits.Total(), bundleSlice+bundleGrace+time.Second)
