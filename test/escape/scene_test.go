@@ -491,7 +491,7 @@ var groups = sync.OnceValue(func() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
 		forgeries(), neighbors(), operatorObjects(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings(),
-		extensionIdentities(), extensionBundles(), tenants(), excesses(), products(), grants(), grantsOfPlans(), windows(), optIns(), removals(), injections(), leftovers(), busyInstalls(), decodings(), withoutGroup(), occupations(), handovers(), gifts()}
+		extensionIdentities(), extensionBundles(), tenants(), excesses(), products(), grants(), grantsOfPlans(), windows(), optIns(), removals(), injections(), leftovers(), busyInstalls(), decodings(), withoutGroup(), occupations(), disturbances(), handovers(), gifts()}
 })
 
 func TestEscape(t *testing.T) {
