@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -144,7 +145,7 @@ func clusterKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 	if len(csv.Spec.APIServiceDefinitions.Required) > 0 {
 		out = append(out, byRequiredAPI)
 	}
-	if countNamed(csv) > maxCompared {
+	if n, _ := countNamed(csv); n > maxCompared {
 		return append(out, manyDefinitions)
 	}
 	for kind, name := range named(csv) {
@@ -155,10 +156,14 @@ func clusterKeys(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 	return out
 }
 
-// countNamed returns the number of objects of the cluster that a CSV names.
-func countNamed(csv *operatorsv1alpha1.ClusterServiceVersion) int {
+// countNamed returns the number of objects of the cluster that a CSV names, and the length of the longest of the lists that name them.
+func countNamed(csv *operatorsv1alpha1.ClusterServiceVersion) (n, longest int) {
 	defs := &csv.Spec.CustomResourceDefinitions
-	return len(defs.Owned) + len(defs.Required) + len(csv.Spec.APIServiceDefinitions.Owned) + len(csv.Spec.WebhookDefinitions)
+	lists := []int{len(defs.Owned), len(defs.Required), len(csv.Spec.APIServiceDefinitions.Owned), len(csv.Spec.WebhookDefinitions)}
+	for _, length := range lists {
+		n += length
+	}
+	return n, slices.Max(lists)
 }
 
 // named returns the kinds, as in the keys, and names of the objects of the cluster that a CSV names.
@@ -185,22 +190,23 @@ func named(csv *operatorsv1alpha1.ClusterServiceVersion) iter.Seq2[string, strin
 	}
 }
 
-// maxNamed is the number of names that are compared with those of a CSV. The cache contains only some of the names of one with more, which
-// is woken by all objects.
+// maxNamed is the number of names of each kind that are compared with those of a CSV. The cache contains only some of the names of one with
+// more, which is woken by all objects.
 const maxNamed = bundle.MaxOwned
 
 // amongMany returns requests for the CSVs with manyDefinitions that name one of these objects of a kind, and for which match returns true.
 // Strangers must not be able to wake all of them with any object.
 func (r *Reconciler) amongMany(ctx context.Context, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, kind string, names ...string) []reconcile.Request {
+	of := sets.New(names...)
 	return r.anywhere(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		if !match(csv) {
 			return false
 		}
-		if countNamed(csv) > maxNamed {
+		if _, longest := countNamed(csv); longest > maxNamed {
 			return true
 		}
 		for k, name := range named(csv) {
-			if k == kind && slices.Contains(names, name) {
+			if k == kind && of.Has(name) {
 				return true
 			}
 		}

@@ -133,6 +133,10 @@ func TestObjectsOfTheClusterWakeTheVersionsThatNameThem(t *testing.T) {
 			s.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Version: "v1", Group: "example.com"}}
 			s.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{GenerateName: "hook-of.example.com"}}
 		}),
+		version("two-lists", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
+			s.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, maxNamed)
+			s.CustomResourceDefinitions.Required = make([]operatorsv1alpha1.CRDDescription, maxNamed)
+		}),
 		version("too-many", func(s *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			s.CustomResourceDefinitions.Owned = make([]operatorsv1alpha1.CRDDescription, maxNamed+1)
 		}),
