@@ -67,7 +67,7 @@ func Extension(ctx context.Context, mgr ctrl.Manager, o ExtensionOptions) error 
 	}
 	return errors.Join(
 		inSetup("clustercatalog", clusterCatalogs(mgr, o, from)),
-		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(from.store, extensions.Using), changes(mgr, own.rbac, extensions.Concerned))),
+		inSetup("clusterextension", extensions.SetupWithManager(mgr, published(from.store, extensions.Using), changes(mgr, own.rbac, extensions.Concerned, authorizerLag))),
 	)
 }
 

@@ -102,7 +102,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	return errors.Join(
-		inSetup("operatorgroup", groups.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, groups.Concerned))),
+		inSetup("operatorgroup", groups.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, groups.Concerned, authorizerLag))),
 		inSetup("csv", csvs.SetupWithManager(ctx, mgr, changes(mgr, own.rbac, csvs.Concerned, authorizerLag))),
 		inSetup("copiedcsv", copiers.SetupWithManager(mgr, copies, changes(mgr, own.rbac, copiers.Concerned))),
 		inSetup("operatorcondition", conditions.SetupWithManager(mgr, changes(mgr, own.rbac, conditions.Concerned))),
@@ -127,6 +127,6 @@ func newCopies(ctx context.Context, mgr ctrl.Manager) (cache.Cache, error) {
 	return copies, errors.Join(copiedcsv.Index(ctx, copies), copiedcsv.IndexSources(ctx, mgr.GetFieldIndexer()))
 }
 
-// authorizerLag is the delay after which a change wakes CSVs a second time. The API server's authorizer also reads RBAC
-// through informers, which can lag behind the informers of this program.
+// authorizerLag is the delay after which a change wakes a second time what is compared with an account. The API server's authorizer also
+// reads RBAC through informers, which can lag behind the informers of this program.
 const authorizerLag = time.Second

@@ -186,6 +186,12 @@ func leftovers() []Mutant {
 			Killer: unit(extension, "TestOwnersOfAnObjectAreLookedUpOnceIfItIsProven"),
 		},
 		{
+			Name: "a-pause-hides-the-end-of-another-grace-period", Rule: 0, File: "pkg/controller/clusterextension/leftover.go",
+			Old:    "		return kit.Sooner(left, plan.After), nil",
+			New:    "		return left, nil",
+			Killer: unit("pkg/controller/clusterextension", "TestThePauseOfALeftoverKeepsOtherTimes"),
+		},
+		{
 			Name: "leftovers-of-extensions-are-removed-by-their-labels", Rule: 3, File: "pkg/controller/clusterextension/leftover.go",
 			Old:    "if !isMarkOf(s.ext.Name, mark) || s.Proofs.Check(obj, mark) != nil {",
 			New:    "if !isMarkOf(s.ext.Name, mark) {",

@@ -126,10 +126,10 @@ func (s *leftover) carryOut(ctx context.Context, plan excess.Plan) (after time.D
 		return plan.After, nil
 	}
 	if left := r.attempts.Paused(name, r.Clock.Now()); left > 0 {
-		return left, nil
+		return kit.Sooner(left, plan.After), nil
 	}
 	after, err = s.remove(ctx, plan.Due)
-	return cmp.Or(after, plan.After), err
+	return kit.Sooner(after, plan.After), err
 }
 
 // bounds returns the permissions of the identity.
@@ -207,16 +207,13 @@ func (s *leftover) remove(ctx context.Context, due []excess.Object) (after time.
 		s.announce(remain, fmt.Sprintf("they cannot be removed (%v); to remove them, run: %s", why, status.Lines(excess.Commands(remain), maxExcess)))
 	}
 	if len(remain) < len(confirmed) {
-		return cacheLag, nil
+		return cacheLag, undecided
 	}
 	after = s.attempts.Pause(s.ext.Name, s.Clock.Now())
 	if is.IsComplete && len(is.Found)+len(hooks) > 0 {
 		after = 0
 	}
-	if len(confirmed) == 0 {
-		return after, undecided
-	}
-	return after, nil
+	return after, undecided
 }
 
 // isCurrent reports whether the API server knows the same extension, or none.

@@ -19,6 +19,7 @@ import (
 
 	olmv1 "github.com/remit-olm/remit/api/v1"
 	"github.com/remit-olm/remit/pkg/extension/assess"
+	"github.com/remit-olm/remit/pkg/install/excess"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -193,4 +194,17 @@ func TestLeftoversAreNotRemovedAsTheAccountOfARecreatedNamespace(t *testing.T) {
 			require.Equal(t, extension("a", append(row.edits, asInstaller)...).Status, ext.Status, "the record belongs to runs")
 		})
 	}
+}
+
+// The pause after an attempt does not delay the report that the grace period of another object is over.
+func TestThePauseOfALeftoverKeepsOtherTimes(t *testing.T) {
+	t.Parallel()
+	u := givenUnit(t, interceptor.Funcs{}, extension("a", asInstaller))
+	u.attempts = &excess.Timers[string]{}
+	u.attempts.Pause("a", u.Clock.Now())
+	s := &leftover{Reconciler: u.Reconciler, ext: extension("a", asInstaller)}
+	due := []excess.Object{{Object: &rbacv1.ClusterRole{}}}
+	after, err := s.carryOut(t.Context(), excess.Plan{Reported: due, Due: due, After: time.Second})
+	require.NoError(t, err)
+	require.Equal(t, time.Second, after)
 }

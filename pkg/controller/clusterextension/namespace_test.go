@@ -24,7 +24,14 @@ import (
 // account creates the ServiceAccount installer in the namespace of the extension, with the enrollment.
 func (w *world) account() {
 	w.t.Helper()
-	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
+	// After a namespace is created again, the API server's admission may still know only the one that was deleted.
+	require.Eventually(w.t, func() bool {
+		err := w.admin.Create(w.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "installer"}})
+		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			require.NoError(w.t, err)
+		}
+		return err == nil
+	}, patience, tick)
 	for _, obj := range scoped.ExtensionAccountEnrollment(types.NamespacedName{Namespace: w.name, Name: "installer"}, home) {
 		w.create(obj)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,14 @@ func Matching[T client.Object](ctx context.Context, cached client.Reader, list c
 		return nil
 	})
 	return out
+}
+
+// Sooner returns the shorter of two durations; 0 means that nothing is awaited.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // Any matches all objects.

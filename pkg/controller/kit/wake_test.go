@@ -2,6 +2,7 @@ package kit
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -28,4 +29,10 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "was", Obj: was})
 	h.OnDelete("nonsense")
 	require.Equal(t, []seen{{nil, is}, {was, is}, {was, nil}, {was, nil}}, got)
+}
+
+func TestTheSoonerOfTwoTimesWakes(t *testing.T) {
+	for _, row := range [][3]time.Duration{{0, 0, 0}, {0, 1, 1}, {1, 0, 1}, {1, 2, 1}, {2, 1, 1}} {
+		require.Equal(t, row[2], Sooner(row[0], row[1]))
+	}
 }

@@ -96,7 +96,7 @@ func (r *Reconciler) checkExcess(ctx context.Context, namespace string) (out Exc
 		return out, 0, err
 	}
 	plan := r.ages.Plan(namespace, r.Clock.Now(), r.Grace, append(s.intercepting(ctx), found...), s.isClaimed)
-	plan.After = sooner(plan.After, s.recheck)
+	plan.After = kit.Sooner(plan.After, s.recheck)
 	return s.carryOut(ctx, plan)
 }
 
@@ -122,10 +122,10 @@ func (s *search) carryOut(ctx context.Context, plan excess.Plan) (out Excess, af
 		}), plan.After, nil
 	}
 	if left := r.attempts.Paused(namespace, r.Clock.Now()); left > 0 {
-		return r.told.Get(namespace), left, nil
+		return r.told.Get(namespace), kit.Sooner(plan.After, left), nil
 	}
 	out, after, err = s.remove(ctx, plan.Due)
-	return out, sooner(plan.After, after), err
+	return out, kit.Sooner(plan.After, after), err
 }
 
 // search is the state of one checkExcess.
@@ -310,12 +310,13 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (out Excess, a
 	}
 	confirmed, found := append(hooks, is.Confirmed...), append(hooks, is.Found...)
 	if len(confirmed) == 0 {
+		if is.IsComplete && len(found) == 0 && s.again {
+			return out, cacheLag, nil // without these, the next reconcile reports the excess that the cache contains
+		}
 		after = s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
 		switch {
 		case !is.IsComplete:
 			return s.report(ReasonKept, due, fate{is: is.Kept("ServiceAccount")}), after, nil
-		case s.again:
-			return out, cacheLag, nil
 		case len(found) == 0: // the cache will show this
 			return out, after, nil
 		}

@@ -3,7 +3,6 @@ package operatorgroup
 import (
 	"context"
 	"slices"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,14 +54,14 @@ func (s *search) intercepting(ctx context.Context) []excess.Object {
 		cuts, err := s.cut(ctx, obj, s.confirmer)
 		if err != nil {
 			log.FromContext(ctx).Info("Cannot determine whether webhooks exceed the account", "object", apply.Describe(obj), "reason", err.Error())
-			s.recheck = sooner(s.recheck, preflight.Settling)
+			s.recheck = kit.Sooner(s.recheck, preflight.Settling)
 			continue
 		}
 		if len(cuts) > 0 {
 			out = append(out, excess.Object{Object: obj, Intercepts: cuts})
 		}
 	}
-	s.recheck = sooner(s.recheck, s.confirmer.Recheck(s.asker()))
+	s.recheck = kit.Sooner(s.recheck, s.confirmer.Recheck(s.asker()))
 	return out
 }
 
@@ -133,12 +132,4 @@ func (s *search) isCurrent(ctx context.Context) (bool, error) {
 	}
 	current, err = lookup.HookBound(ctx, s.bound.Namespace)
 	return err == nil && current.Same(s.hookBound), err
-}
-
-// sooner returns the shorter of two durations; 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

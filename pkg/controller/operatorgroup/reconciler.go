@@ -156,7 +156,7 @@ func (r *Reconciler) reconcileGroup(ctx context.Context, req ctrl.Request, group
 		if err != nil || done {
 			return ctrl.Result{RequeueAfter: wake}, err
 		}
-		after = sooner(after, wake)
+		after = kit.Sooner(after, wake)
 	}
 	result, err := r.updateStatus(ctx, facts, after)
 	if err == nil && facts.Undecided != nil {
@@ -237,7 +237,7 @@ func (r *Reconciler) reconcileDeleted(ctx context.Context, key client.ObjectKey)
 	if err == nil {
 		r.announce(key.Namespace, nil, found)
 	}
-	return ctrl.Result{RequeueAfter: sooner(after, more)}, err
+	return ctrl.Result{RequeueAfter: kit.Sooner(after, more)}, err
 }
 
 func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {

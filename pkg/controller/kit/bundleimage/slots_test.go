@@ -47,6 +47,12 @@ func (u *unpacks) start(t *testing.T, line, requester string, took time.Duration
 	return p
 }
 
+func (u *unpacks) isWaiting(p *place) bool {
+	u.slots.mu.Lock()
+	defer u.slots.mu.Unlock()
+	return p.by == ""
+}
+
 func (u *unpacks) count(by string, n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -91,7 +97,7 @@ func TestManyNamespacesShareTheSlotsInTurns(t *testing.T) {
 		}
 		began := time.Now()
 		other := u.start(t, "global", "other", 5*time.Second)
-		for other.by == "" {
+		for u.isWaiting(other) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
