@@ -80,7 +80,9 @@ func (s *scene) deletesRoles(namespace string) (end func()) {
 func (s *scene) disturbed(disturb func(target string) (end func())) {
 	s.T.Helper()
 	t1, t2 := s.target("a"), s.target("b")
-	s.allow(func(c oracle.Change) bool { return c.Namespace == t1 || c.Namespace == t2 || c.Name == t1 || c.Name == t2 })
+	s.allow(func(c oracle.Change) bool {
+		return c.Namespace == t1 || c.Namespace == t2 || c.Name == t1 || c.Name == t2
+	})
 	end := disturb(t1)
 	second := forge.Of(probe, nextVersion().Set("2.0.0", "spec", "version"))
 	second.Version, second.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
