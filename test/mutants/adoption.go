@@ -4,6 +4,30 @@ package mutants
 func adoption() []Mutant {
 	return []Mutant{
 		{
+			Name: "later-proofs-need-the-same-version", File: "pkg/lib/apply/apply.go",
+			Old:    "	again.SetUID(made.GetUID())\n	return send",
+			New:    "	again.SetUID(made.GetUID())\n	again.SetResourceVersion(made.GetResourceVersion())\n	return send",
+			Killer: unit("pkg/lib/apply", "TestSignsAgainWhatOthersHaveChangedMeanwhile"),
+		},
+		{
+			Name: "later-proofs-end-with-the-program", File: "pkg/lib/apply/apply.go",
+			Old:    "context.WithTimeout(context.WithoutCancel(ctx), signTimeout)",
+			New:    "context.WithTimeout(ctx, signTimeout)",
+			Killer: unit("pkg/lib/apply", "TestSignsAgainWhatOthersHaveChangedMeanwhile"),
+		},
+		{
+			Name: "webhooks-stay-off-while-a-deployment-is-refused", File: "pkg/install/hooks/ensure.go",
+			Old:    "	if err := try(ctx); err != nil {",
+			New:    "	if err := try(ctx); err != nil && len(changes) == 0 {",
+			Killer: unit("pkg/controller/csv", "TestARefusedDeploymentKeepsItsWebhooks"),
+		},
+		{
+			Name: "a-refused-label-keeps-those-of-other-namespaces", File: "pkg/controller/operatorgroup/labels.go",
+			Old:    "		case ctx.Err() != nil:\n",
+			New:    "		case ctx.Err() != nil, err != nil:\n",
+			Killer: unit("pkg/controller/operatorgroup", "TestLabelsThatTheAccountCannotRemoveStay"),
+		},
+		{
 			Name: "objects-of-others-are-written", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "if why := owner.Check(live); why != nil {",
 			New:    "if why := owner.Check(live); false {",

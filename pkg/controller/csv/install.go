@@ -89,7 +89,9 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	}
 	installer := deployment.Installer{
 		Account: account, Facts: r.Client,
-		Before: func(ctx context.Context, d *appsv1.Deployment) error { return r.switchOff(ctx, s, account, d.Name) },
+		Before: func(ctx context.Context, d *appsv1.Deployment, try func(context.Context) error) error {
+			return r.switchOff(ctx, s, account, d.Name, try)
+		},
 		Hold:   func(d *appsv1.Deployment) bool { return s.blockedBy == d.Name },
 		IsOver: s.turn.isLong,
 	}
@@ -101,9 +103,9 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 }
 
 // switchOff disables the webhooks that a Deployment serves before the Deployment changes, because its Pods may not
-// respond during the change.
-func (r *Reconciler) switchOff(ctx context.Context, s *scope, account client.Client, name string) error {
-	changed, err := r.installer(s, account).Off(ctx, s.hooks, s.live, name)
+// respond during the change. try sends the change as a dry run.
+func (r *Reconciler) switchOff(ctx context.Context, s *scope, account client.Client, name string, try func(context.Context) error) error {
+	changed, err := r.installer(s, account).Off(ctx, s.hooks, s.live, name, try)
 	if len(changed) > 0 {
 		log.FromContext(ctx).Info("Disabled webhooks before changing a Deployment", "deployment", name, "changes", changed)
 	}

@@ -7,9 +7,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -237,5 +240,33 @@ func defaultIs(name string) change {
 		w.Put(serviceAccount(name))
 		w.options.Default = scoped.Default{Account: types.NamespacedName{Namespace: "t1", Name: name}}
 		restarted(w)
+	}
+}
+
+// A Deployment that the API server refuses stays as it is, so that its webhooks must stay on: nothing would switch them on again.
+func TestARefusedDeploymentKeepsItsWebhooks(t *testing.T) {
+	t.Parallel()
+	for name, isRefused := range map[string]bool{"refused": true, "accepted": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			sharing(w)
+			if isRefused {
+				w.Refuse("acct: try Deployment t1/demo", apierrors.NewForbidden(appsv1.Resource("deployments"), "demo", errors.New("of a policy")))
+			}
+			editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+				c.Spec.WebhookDefinitions[0].WebhookPath = ptr.To("/v2")
+				c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "demo:v2"
+			})(w)
+			got := w.settle()
+			if !isRefused {
+				require.Contains(t, got.writes, "acct: apply Deployment t1/demo")
+				require.Nil(t, w.reached(), "it is off until the Pods run")
+				return
+			}
+			require.Equal(t, []string{"t1", "t2"}, w.reached())
+			require.Contains(t, got.message, "of a policy")
+			require.NotContains(t, got.writes, "acct: apply Deployment t1/demo")
+		})
 	}
 }

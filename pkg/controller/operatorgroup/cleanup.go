@@ -2,6 +2,7 @@ package operatorgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -82,17 +83,21 @@ func (r *Reconciler) rolesOf(ctx context.Context, key client.ObjectKey) ([]*rbac
 
 func (r *Reconciler) removeRoles(ctx context.Context, account scoped.Account, c client.Client, roles []*rbacv1.ClusterRole) error {
 	granted := r.RBAC.LowerBound(rbac.SubjectOf(account.Identity()), rbac.ClusterScope)
+	var failed []error
 	for _, role := range roles {
 		needed := []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{role.Name}, Verbs: []string{"delete"}}}
 		if !granted.Set().Covers(needed) {
 			continue
 		}
-		if err := apply.Delete(ctx, c, role.DeepCopy()); err != nil && !apierrors.IsForbidden(err) {
-			return err
+		if err := apply.Delete(ctx, c, role.DeepCopy()); err != nil {
+			if !apierrors.IsForbidden(err) {
+				failed = append(failed, err)
+			}
+			continue
 		}
 		log.FromContext(ctx).Info("Removed a ClusterRole of a deleted OperatorGroup", "ClusterRole", role.Name, "account", account.Key().String())
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // cleaner returns the account that removes objects of a deleted OperatorGroup, and its client: the group's former account

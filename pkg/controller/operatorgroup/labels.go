@@ -3,6 +3,7 @@ package operatorgroup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -224,6 +225,7 @@ func (r *Reconciler) pauseSweeps(account scoped.Account, now time.Time) {
 
 // removeOrphaned removes labels unless they exist, which means that their OperatorGroup does.
 func (r *Reconciler) removeOrphaned(ctx context.Context, own client.Client, orphaned map[string][]string, exists map[string]bool) (after time.Duration, err error) {
+	var failed []error
 	for _, namespace := range slices.Sorted(maps.Keys(orphaned))[:min(len(orphaned), maxSwept)] {
 		keys := slices.DeleteFunc(orphaned[namespace], func(key string) bool { return exists[key] })
 		if len(keys) == 0 {
@@ -232,14 +234,16 @@ func (r *Reconciler) removeOrphaned(ctx context.Context, own client.Client, orph
 		switch err := removeLabels(namespace, keys...)(ctx, own); {
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // by an admission policy; others are not affected
 			log.FromContext(ctx).Info("Keeping labels of OperatorGroups that do not exist", "Namespace", namespace, "reason", err.Error())
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
 		case err != nil:
-			return 0, fmt.Errorf("remove labels of Namespace %s: %w", namespace, err)
+			failed = append(failed, fmt.Errorf("remove labels of Namespace %s: %w", namespace, err))
 		default:
 			log.FromContext(ctx).Info("Removed labels of OperatorGroups that do not exist", "Namespace", namespace, "labels", len(keys))
 			after = cacheLag // a Namespace that had too many labels now has fewer, and others may have to follow
 		}
 	}
-	return after, nil
+	return after, errors.Join(failed...)
 }
 
 // liveLabels returns the labels of all OperatorGroups according to the API server: the cache may not contain new ones yet.

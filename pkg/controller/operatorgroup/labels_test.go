@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -85,13 +86,22 @@ func TestLabelsOfGroupsThatDoNotExistAreRemoved(t *testing.T) {
 
 // A failure to remove labels affects neither other Namespaces nor the OperatorGroup.
 func TestLabelsThatTheAccountCannotRemoveStay(t *testing.T) {
+	for _, refusal := range []error{errorOf("namespaces"), apierrors.NewBadRequest("an admission webhook denied the request")} {
+		c := newCluster(t)
+		c.label("t3", "gone")
+		c.label("t4", "gone")
+		c.Refuse("acct: patch Namespace t3", refusal)
+		_, err := c.r.removeOrphaned(t.Context(), c.Client("acct"), map[string][]string{"t3": {labelPrefix + "gone"}, "t4": {labelPrefix + "gone"}}, nil)
+		require.Equal(t, !apierrors.IsForbidden(refusal), err != nil, err)
+		require.Contains(t, c.labels("t3"), labelPrefix+"gone")
+		require.NotContains(t, c.labels("t4"), labelPrefix+"gone")
+	}
+
+	t.Log("a refusal does not affect the OperatorGroup")
 	c := newCluster(t)
 	c.label("t3", "gone")
-	c.label("t4", "gone")
 	c.Refuse("acct: patch Namespace t3", errorOf("namespaces"))
 	c.settle()
-	require.Contains(t, c.labels("t3"), labelPrefix+"gone")
-	require.NotContains(t, c.labels("t4"), labelPrefix+"gone")
 	require.Equal(t, ReasonLabeled, c.condition(TargetsLabeled).Reason)
 
 	t.Log("an account without permission sends no requests")

@@ -44,8 +44,8 @@ type Installer struct {
 	Account client.Client
 	// Facts reads Deployments, preferably from a cache. It is used only to skip unnecessary writes.
 	Facts client.Reader
-	// Before is called before an existing Deployment is changed; it may be nil.
-	Before func(ctx context.Context, d *appsv1.Deployment) error
+	// Before is called before an existing Deployment is changed; it may be nil. try sends the change as a dry run.
+	Before func(ctx context.Context, d *appsv1.Deployment, try func(context.Context) error) error
 	// Hold reports whether the Deployments after d must wait for d; nil means that they never wait.
 	Hold func(d *appsv1.Deployment) bool
 	// IsOver reports whether Install must stop because it has taken long; nil means that it need not. changed is the number of Deployments
@@ -136,8 +136,8 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	if written {
 		obj, edits = apply.WithoutEdits(live, obj)
 	}
-	if err := i.prepare(ctx, owner, d, live); err != nil {
-		return Ensured{}, err
+	if err := i.prepare(ctx, owner, d, live, obj); err != nil {
+		return Ensured{}, WithRemedy(err, obj)
 	}
 	result, now, err := apply.From(ctx, i.Account, live, obj, owner)
 	if apply.IsFieldConflict(err) && written {
@@ -149,15 +149,18 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	return Ensured{Result: result, Generation: now.GetGeneration(), Edits: edits}, nil
 }
 
-// prepare calls Before if an existing Deployment of the install will be changed.
-func (i Installer) prepare(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment, live *unstructured.Unstructured) error {
+// prepare calls Before if an existing Deployment of the install will be changed to obj.
+func (i Installer) prepare(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment, live, obj *unstructured.Unstructured) error {
 	if live == nil || i.Before == nil || live.GetLabels()[names.LabelDeploymentSpecHash] == d.Labels[names.LabelDeploymentSpecHash] {
 		return nil
 	}
 	if err := apply.Check(live, live, owner); err != nil {
 		return err
 	}
-	return i.Before(ctx, d)
+	return i.Before(ctx, d, func(ctx context.Context) error {
+		_, _, err := apply.From(ctx, client.NewDryRunClient(i.Account), live, obj, owner)
+		return err
+	})
 }
 
 // WithRemedy adds a remedy to an apply error if another field manager owns a field of the Deployment: the command that

@@ -71,7 +71,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.True(t, cert.Trusts(webhook.Bundle(w.conversion(crd)), w.secret().Data["next.olmCAKey"]))
 
 	p, live := w.plan()
-	changed, err := w.installer().Off(t.Context(), p, live, name)
+	changed, err := w.installer().Off(t.Context(), p, live, name, accepted)
 	require.NoError(t, err)
 	require.Empty(t, changed, "stored objects must remain readable")
 

@@ -122,28 +122,40 @@ func (l *Live) Taken(p *Plan) error {
 
 // Off prepares a Deployment for a rollout, during which its webhooks may not respond. It removes the webhooks from the
 // lineage's configurations that will change, and deletes configurations and APIServices that are no longer wanted.
-// Conversions are kept, because stored objects could not be read without them.
-func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
+// Conversions are kept, because stored objects could not be read without them. Nothing is changed if try returns an error: it tries the
+// change of the Deployment, and webhooks would stay off as long as that is refused. It is called only if there is something to change.
+func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string, try func(context.Context) error) ([]string, error) {
 	hooks, err := p.hooks("")
 	if err != nil {
 		return nil, err
 	}
-	var changed []string
+	var changes []func() (done string, err error)
 	for _, obj := range live.callers(p, name) {
 		k := slices.IndexFunc(hooks, func(h hook) bool { return h.is(obj) })
 		switch {
 		case k < 0:
-			if err := apply.Delete(ctx, i.Account, obj); err != nil {
-				return changed, err
-			}
-			changed = append(changed, "Deleted "+apply.Describe(obj))
+			changes = append(changes, func() (string, error) { return "Deleted " + apply.Describe(obj), apply.Delete(ctx, i.Account, obj) })
 		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
-			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
-			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, p.in.Owner); err != nil {
-				return changed, err
-			}
-			changed = append(changed, "Disabled "+apply.Describe(obj))
+			changes = append(changes, func() (string, error) {
+				off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
+				_, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, p.in.Owner)
+				return "Disabled " + apply.Describe(obj), err
+			})
 		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	if err := try(ctx); err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, change := range changes {
+		done, err := change()
+		if err != nil {
+			return changed, err
+		}
+		changed = append(changed, done)
 	}
 	return changed, nil
 }

@@ -1,6 +1,8 @@
 package hooks_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -196,7 +198,11 @@ func TestAnUpgradeSwitchesOffOnlyChangedWebhooks(t *testing.T) {
 		c.Spec.WebhookDefinitions[1].WebhookPath = ptr.To("/v2")
 	})
 	p, live := w.plan()
-	changed, err := w.installer().Off(t.Context(), p, live, name)
+	changed, err := w.installer().Off(t.Context(), p, live, name, func(context.Context) error { return errors.New("it is refused") })
+	require.ErrorContains(t, err, "it is refused")
+	require.Empty(t, changed)
+	require.Equal(t, before, w.configurations(), "nothing would switch them on again")
+	changed, err = w.installer().Off(t.Context(), p, live, name, accepted)
 	require.NoError(t, err)
 	require.Len(t, changed, 2)
 	off := w.configurations()

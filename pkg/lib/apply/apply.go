@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -219,8 +220,19 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	if isUnstored(made) || again.GetAnnotations()[names.AnnotationProof] == sent {
 		return made, nil
 	}
-	_, made, err := change(ctx, c, made, again) // the creation took too long: the object needs a proof with a later time
-	return made, err
+	return again, signAgain(ctx, c, again, made)
+}
+
+// signTimeout is the time for signAgain.
+const signTimeout = 30 * time.Second
+
+// signAgain writes the proof of an object whose creation took too long. Without it, the object would never be recognized again: the program
+// does not stop before, and controllers of the API server may have written a status in the meantime, so that only the UID must be the same.
+func signAgain(ctx context.Context, c client.Client, again, made *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), signTimeout)
+	defer cancel()
+	again.SetUID(made.GetUID())
+	return send(ctx, c, again)
 }
 
 func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -271,6 +272,25 @@ func TestSignsAgainIfTheCreationTookTooLong(t *testing.T) {
 	dry, _, err := apply.Ensure(t.Context(), client.NewDryRunClient(w.client), w.other("dry"), late{})
 	require.NoError(t, err, "a dry run does not sign again")
 	require.Equal(t, apply.Created, dry)
+}
+
+// Controllers write the status of a new object before the second proof arrives.
+func TestSignsAgainWhatOthersHaveChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	requests := 0
+	interfering := w.interfering(func() {
+		if requests++; requests == 2 {
+			require.NoError(t, w.client.Patch(t.Context(), w.live(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"seen":"yes"}}}`))))
+			cancel() // the program stops
+		}
+	})
+	_, made, err := apply.Ensure(ctx, interfering, w.configMap(map[string]any{"a": "1"}), late{})
+	require.NoError(t, err)
+	require.Equal(t, 2, requests)
+	require.Equal(t, "at "+made.GetCreationTimestamp().UTC().String(), w.live().GetAnnotations()[names.AnnotationProof])
+	require.Equal(t, "yes", w.live().GetLabels()["seen"])
 }
 
 func (w *world) other(name string) *unstructured.Unstructured {
