@@ -310,17 +310,8 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (out Excess, a
 	}
 	confirmed, found := append(hooks, is.Confirmed...), append(hooks, is.Found...)
 	if len(confirmed) == 0 {
-		if is.IsComplete && len(found) == 0 && s.again {
-			return out, cacheLag, nil // without these, the next reconcile reports the excess that the cache contains
-		}
-		after = s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
-		switch {
-		case !is.IsComplete:
-			return s.report(ReasonKept, due, fate{is: is.Kept("ServiceAccount")}), after, nil
-		case len(found) == 0: // the cache will show this
-			return out, after, nil
-		}
-		return s.report(ReasonKept, found, fate{is: is.Kept("ServiceAccount")}), 0, nil
+		out, after = s.keep(due, found, is)
+		return out, after, nil
 	}
 	remain, why, err := s.removeAs(ctx, confirmed)
 	switch {
@@ -335,6 +326,22 @@ func (s *search) remove(ctx context.Context, due []excess.Object) (out Excess, a
 		return s.report(ReasonRemoved, confirmed, fate{is: "Remit has removed them"}), after, nil
 	}
 	return s.report(ReasonNotRemoved, remain, fate{is: "they cannot be removed", why: fmt.Sprintf(" (%v)", why), command: "; to remove them, run: "}), after, nil
+}
+
+// keep reports what exceeds the accounts according to the cache, or to reads of the API server (found), although nothing was confirmed.
+// after is the time until the next attempt, if no event triggers it.
+func (s *search) keep(due, found []excess.Object, is excess.Examined) (out Excess, after time.Duration) {
+	if is.IsComplete && len(found) == 0 && s.again {
+		return out, cacheLag // without these, the next reconcile reports the excess that the cache contains
+	}
+	after = s.attempts.Pause(s.bound.Namespace, s.Clock.Now())
+	switch {
+	case !is.IsComplete:
+		return s.report(ReasonKept, due, fate{is: is.Kept("ServiceAccount")}), after
+	case len(found) == 0: // the cache will show this
+		return out, after
+	}
+	return s.report(ReasonKept, found, fate{is: is.Kept("ServiceAccount")}), 0
 }
 
 // removeAs deletes the objects as each of the identities that may be used, in turn: the accounts that bound the namespace, the default
